@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace mbc {
+
+/// Element types, with the names and widths of safetensors.
+enum class DType : uint8_t {
+  F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL,
+  F8_E4M3, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ, F8_E8M0, C64,
+};
+
+/// Bytes of one element.
+uint64_t byteSize(DType dtype);
+
+/// The name in a safetensors header: "BF16", "F8_E4M3" ...
+std::string_view safetensorsName(DType dtype);
+std::optional<DType> dtypeFromSafetensors(std::string_view name);
+
+/// The name in module `torch`: "bfloat16", "float8_e4m3fn" ...
+std::string_view torchName(DType dtype);
+std::optional<DType> dtypeFromTorch(std::string_view name);
+
+/// All safetensors names, comma separated, for error messages.
+std::string_view knownDTypes();
+
+} // namespace mbc

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "runtime/Result.h"
+#include "runtime/Shape.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mbc {
+
+/// A Megatron module parameter's name taken apart. Examples, with the numbers
+/// counted over the whole model:
+///   language_model.decoder.layers.7.mlp.experts.linear_fc1.weight12
+///     layer 7, expert 12, grouped
+///   decoder.layers.7.mlp.experts.local_experts.12.linear_fc1.weight
+///     layer 7, expert 12, sequential
+///   mtp.layers.0.mtp_model_layer.mlp.linear_fc2.weight       mtp 0
+struct MegatronName {
+  std::optional<int64_t> layer;  ///< N of `decoder.layers.N.`
+  std::optional<int64_t> mtp;    ///< N of `mtp.layers.N.`
+  std::optional<int64_t> expert; ///< number of a routed expert
+  bool sequential = false;       ///< spelt local_experts.{e}
+};
+MegatronName parseMegatronName(std::string_view name);
+
+/// The same name with other layer and expert numbers (local ones, for the
+/// per-rank format).
+std::string renumber(std::string_view name, std::optional<int64_t> layer,
+                     std::optional<int64_t> expert);
+
+/// What decides how a torch_dist spells its keys.
+struct KeyRules {
+  bool layersStacked = false; ///< one key for all layers, with a leading layer axis
+  int64_t layers = 0;         ///< decoder layers (the layer axis's extent)
+  int64_t experts = 0;        ///< routed experts (the expert axis's extent)
+  bool gptModel = true;       ///< mtp_model_layer is stored as transformer_layer
+};
+
+/// A parameter's place in a torch_dist: the key, the axes that come before the
+/// parameter's own (layer, expert), and this parameter's index on them.
+struct TensorKey {
+  std::string key;
+  Shape axes;  ///< extents of the leading axes, e.g. [61, 256]
+  Shape index; ///< where this parameter sits on them, e.g. [3, 17]
+};
+TensorKey torchDistKey(std::string_view name, std::string_view section,
+                       const KeyRules &rules);
+
+/// The key of a module's byte object: `<module>._extra_state/shard_<i>_<n>`.
+/// `module` is a name as above; grouped linears have one object per expert,
+/// for which `module` ends in the expert's number like a weight's name.
+std::string extraStateKey(std::string_view module, const KeyRules &rules);
+
+} // namespace mbc
