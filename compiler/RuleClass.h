@@ -1,0 +1,152 @@
+#pragma once
+
+#include "dsl/Model.h"
+#include "runtime/DType.h"
+#include "runtime/Result.h"
+#include "runtime/Shape.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// The border between binding (names, files, layouts; no MLIR) and the tensor
+/// graph (MLIR; no names, files or instances): what goes into the graph is a
+/// RuleClass, what comes out is a FusedClass.
+namespace mbc::compiler {
+
+enum class Direction : uint8_t { Import, Export };
+
+/// FP8 block scales: the weight's element (i, j) is multiplied by
+/// scale[i / blockRows, j / blockColumns].
+struct BlockScale {
+  DType dtype = DType::F32;
+  Shape shape;
+  int64_t blockRows = 128, blockColumns = 128;
+
+  friend bool operator==(const BlockScale &, const BlockScale &) = default;
+};
+
+/// Where a part of a stored tensor sits in the whole tensor: the box of
+/// `shape` at `local` of the stored tensor is the box at `global` of the whole.
+struct Placement {
+  Shape local, global, shape;
+
+  friend bool operator==(const Placement &, const Placement &) = default;
+};
+
+/// A stored tensor that holds parts of an operand. Its own extents are `shape`.
+struct StoredPart {
+  Shape shape;
+  std::vector<Placement> placements;
+
+  friend bool operator==(const StoredPart &, const StoredPart &) = default;
+};
+
+/// One tensor of a rule, on either side.
+struct OperandType {
+  DType dtype = DType::BF16;  ///< as stored on this side
+  Shape shape;                ///< whole tensor; of Megatron: vocabulary rows padded
+  std::optional<BlockScale> scale; ///< HF side only
+  std::vector<StoredPart> parts;   ///< source side only; empty: one part, the whole tensor
+
+  friend bool operator==(const OperandType &, const OperandType &) = default;
+};
+
+/// A rule with the types of its tensors: all its instances look alike.
+struct RuleClass {
+  const dsl::Mapping *mapping = nullptr;
+  std::vector<OperandType> megatron, hf;
+  /// Vocab shards: rows of the HF tensor; rows from here on are padding (zero
+  /// on import, dropped on export). 0 for every other shard.
+  int64_t vocabRows = 0;
+  /// For each Megatron operand, the extents along dim 0 of its sections
+  /// (Gated, Section), in order; empty for every other shard.
+  std::vector<std::vector<int64_t>> sections;
+  /// A cast that loses bits is an error at run time rather than rounding.
+  bool exactCasts = false;
+};
+
+/// How the target is cut.
+struct ShardLayout {
+  int64_t tp = 1, etp = 1;
+  bool joinSections = false; ///< per-rank files: a rank's sections are one tensor
+};
+
+// --- what comes out of the graph ---
+
+/// One affine map from a box of an input to a box of an output; offsets and
+/// strides in elements. The last dim is the innermost.
+struct BoxDim {
+  int64_t count = 1, source = 0, target = 0;
+  friend bool operator==(const BoxDim &, const BoxDim &) = default;
+};
+struct Box {
+  int64_t input = 0; ///< index into FusedClass::inputs; -1: constant fill
+  int64_t sourceOffset = 0, targetOffset = 0;
+  std::vector<BoxDim> dims;
+  uint64_t fill = 0; ///< bits in the output's dtype
+  friend bool operator==(const Box &, const Box &) = default;
+};
+
+/// An input of the fused ops: a stored part of an operand, or its scales.
+struct FusedInput {
+  uint32_t operand = 0; ///< of the source side
+  uint32_t part = 0;    ///< index into OperandType::parts
+  bool isScale = false;
+  DType dtype = DType::BF16;
+  int64_t elements = 0;
+};
+
+struct InputScales {
+  uint32_t input = 0; ///< the scale tensor
+  int64_t columns = 0, scaleColumns = 0, blockRows = 0, blockColumns = 0;
+};
+
+/// One stored tensor of the target.
+struct FusedOutput {
+  uint32_t operand = 0; ///< of the target side
+  int64_t rank = 0;     ///< TP (or, for experts, ETP) rank that owns it
+  int64_t section = 0;  ///< index of the section, 0 if there are none
+  Shape start;          ///< Megatron targets: first index in the whole tensor (named
+                        ///< sections: in the section's tensor)
+  Shape shape;
+  DType dtype = DType::BF16;
+  std::vector<Box> boxes; ///< tile the output exactly
+  int32_t kernel = -1;    ///< index into TensorProgram::kernels; -1: pure movement
+  std::vector<std::optional<InputScales>> scales; ///< one for each input of the class
+};
+
+struct FusedClass {
+  std::vector<FusedInput> inputs;
+  std::vector<FusedOutput> outputs; ///< by operand, then rank, then section
+};
+
+struct TensorProgram {
+  std::vector<FusedClass> classes; ///< in the order of the RuleClasses
+  std::vector<std::string> kernels; ///< symbols
+  std::string kernelObject; ///< ELF shared object with them, empty if none
+};
+
+/// Compiles classes to fused box maps and kernels. Diagnostics that the graph
+/// finds point at the rule's line of the spec.
+Result<TensorProgram> compileClasses(const std::vector<RuleClass> &classes,
+                                     Direction direction,
+                                     const ShardLayout &layout,
+                                     dsl::Diagnostics &diagnostics);
+
+/// The graph's text at a stage, for `mbc graph`: "rules" (both sides of each
+/// rule, before a direction is chosen) or "fused"; as "mlir" or "dot".
+Result<std::string> graphText(const std::vector<RuleClass> &classes,
+                              Direction direction, const ShardLayout &layout,
+                              const std::string &stage,
+                              const std::string &format);
+
+/// Import at each TP of `sizes`, then export from those shards, composed
+/// exactly on their boxes: reports every class for which some HF element does
+/// not come back to its own place. Classes are import classes.
+void checkRoundTrip(const std::vector<RuleClass> &classes,
+                    const std::vector<ShardLayout> &sizes,
+                    dsl::Diagnostics &diagnostics);
+
+} // namespace mbc::compiler
