@@ -1,0 +1,92 @@
+#include "runtime/Plan.h"
+#include "runtime/PlanCheck.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mbc {
+
+Result<Plan> Plan::open(const std::string &path) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return fail("{}: cannot open the plan: {}", path, std::strerror(errno));
+  struct stat status{};
+  void *address = MAP_FAILED;
+  if (fstat(descriptor, &status) == 0 && status.st_size > 0)
+    address =
+        mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  ::close(descriptor);
+  if (status.st_size == 0)
+    return fail("{}: not a plan: the file is empty", path);
+  if (address == MAP_FAILED)
+    return fail("{}: cannot map the plan: {}", path, std::strerror(errno));
+  size_t size = status.st_size;
+  Plan plan;
+  plan.name_ = path;
+  plan.owner_ = std::shared_ptr<const void>(address, [size](const void *at) {
+    munmap(const_cast<void *>(at), size);
+  });
+  plan.bytes_ = {static_cast<const uint8_t *>(address), size};
+  if (Result<void> verified = plan.verify(); !verified)
+    return std::unexpected(verified.error());
+  return plan;
+}
+
+Result<Plan> Plan::fromBytes(std::vector<uint8_t> bytes, std::string name) {
+  auto held = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  Plan plan;
+  plan.name_ = std::move(name);
+  plan.bytes_ = *held;
+  plan.owner_ = std::move(held);
+  if (Result<void> verified = plan.verify(); !verified)
+    return std::unexpected(verified.error());
+  return plan;
+}
+
+Result<void> Plan::verify() {
+  if (bytes_.size() < 8 || !plan::PlanBufferHasIdentifier(bytes_.data()))
+    return fail("{}: not a plan: the mark 'MBCP' is missing at byte 4", name_);
+  // Tables grow with the model, so the verifier's bound on them is the size.
+  flatbuffers::Verifier verifier(
+      bytes_.data(), bytes_.size(), /*max_depth=*/16,
+      static_cast<flatbuffers::uoffset_t>(bytes_.size()));
+  if (!plan::VerifyPlanBuffer(verifier))
+    return fail("{}: the plan is damaged or cut short ({} bytes): copy or "
+                "compile it again",
+                name_, bytes_.size());
+  root_ = plan::GetPlan(bytes_.data());
+  if (root_->version() != planVersion)
+    return fail("{}: plan version {}, this mbc reads version {}: compile the "
+                "plan again with this mbc",
+                name_, root_->version(), planVersion);
+  return checkPlan(name_, *root_);
+}
+
+size_t instanceCount(const plan::Class &kind) {
+  size_t outputs = length(kind.outputs());
+  return outputs ? length(kind.items()) / outputs : 0;
+}
+
+PlanTotals totals(const plan::Plan &plan) {
+  PlanTotals result;
+  for (size_t index = 0; index != length(plan.source_files()); ++index)
+    result.sourceBytes += plan.source_files()->Get(index)->size();
+  for (size_t index = 0; index != length(plan.files()); ++index)
+    result.targetBytes += plan.files()->Get(index)->size();
+  for (size_t index = 0; index != length(plan.sidecars()); ++index)
+    result.targetBytes += length(plan.sidecars()->Get(index)->bytes());
+  for (size_t index = 0; index != length(plan.classes()); ++index)
+    result.instances += instanceCount(*plan.classes()->Get(index));
+  result.items = length(plan.items());
+  for (size_t index = 0; index != length(plan.items()); ++index)
+    result.ranks =
+        std::max<uint64_t>(result.ranks, plan.items()->Get(index)->rank() + 1);
+  return result;
+}
+
+} // namespace mbc

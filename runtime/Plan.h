@@ -1,0 +1,63 @@
+#pragma once
+
+#include "runtime/DType.h"
+#include "runtime/Plan_generated.h"
+#include "runtime/Result.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mbc {
+
+/// The plan version that this runtime reads.
+inline constexpr uint32_t planVersion = 1;
+
+/// A verified plan: a file mapped read-only, or bytes held in memory.
+/// Everything that its tables refer to (files, items, sources, inputs,
+/// kernels) exists, and boxes stay inside their tensors. Immutable, so any
+/// number of threads may read it. Moved, never copied.
+class Plan {
+public:
+  /// Maps and verifies `path`.
+  static Result<Plan> open(const std::string &path);
+  /// Verifies a plan in memory; `name` stands for it in messages.
+  static Result<Plan> fromBytes(std::vector<uint8_t> bytes, std::string name);
+
+  const plan::Plan &operator*() const { return *root_; }
+  const plan::Plan *operator->() const { return root_; }
+  const std::string &name() const { return name_; }
+  std::span<const uint8_t> bytes() const { return bytes_; }
+
+private:
+  Plan() = default;
+  Result<void> verify();
+
+  std::string name_;
+  std::shared_ptr<const void> owner_; ///< the mapping or the vector
+  std::span<const uint8_t> bytes_;
+  const plan::Plan *root_ = nullptr;
+};
+
+/// What a plan amounts to, for `--dry-run` and summaries. Bytes count whole
+/// files, framing included.
+struct PlanTotals {
+  uint64_t sourceBytes = 0;
+  uint64_t targetBytes = 0;
+  uint64_t items = 0;
+  uint64_t instances = 0;
+  uint64_t ranks = 0; ///< highest writing rank + 1
+};
+PlanTotals totals(const plan::Plan &plan);
+
+/// Rows of a class's instance table.
+size_t instanceCount(const plan::Class &kind);
+
+/// Length of a FlatBuffers vector or string, 0 where the field is absent.
+template <typename Vector> size_t length(const Vector *vector) {
+  return vector ? vector->size() : 0;
+}
+
+} // namespace mbc

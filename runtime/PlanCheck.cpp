@@ -1,0 +1,192 @@
+#include "runtime/PlanCheck.h"
+#include "runtime/Plan.h"
+#include "runtime/Tiles.h"
+
+namespace mbc {
+namespace {
+
+/// A place in a plan, for messages.
+struct Place {
+  const std::string &plan;
+  std::string what;
+};
+
+std::unexpected<Error> broken(const Place &place, const std::string &why) {
+  return fail("{}: {}: {}; the plan is damaged or was written by another "
+              "version of mbc: compile it again",
+              place.plan, place.what, why);
+}
+
+bool allBelow(const flatbuffers::Vector<uint32_t> *indices, size_t bound) {
+  if (indices)
+    for (uint32_t index : *indices)
+      if (index >= bound)
+        return false;
+  return true;
+}
+
+/// Lowest and highest element that an affine walk from `offset` touches.
+struct Extent {
+  __int128 low, high;
+  bool inside(int64_t elements) const { return low >= 0 && high < elements; }
+};
+
+Extent extentOf(const plan::Box &box, bool target) {
+  Extent extent{target ? box.target_offset() : box.source_offset(), 0};
+  extent.high = extent.low;
+  for (size_t dim = 0; dim != length(box.dims()); ++dim) {
+    const plan::Dim *axis = box.dims()->Get(dim);
+    __int128 step = target ? axis->target() : axis->source();
+    __int128 last = step * (axis->count() - 1);
+    (last < 0 ? extent.low : extent.high) += last;
+  }
+  return extent;
+}
+
+Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
+                         const plan::Output &output, const plan::Box &box) {
+  int64_t elements = 1;
+  if (length(box.dims()) > Tile::maxAxes)
+    return broken(place, fmt::format("a box of {} axes, {} are the most",
+                                     length(box.dims()), Tile::maxAxes));
+  for (size_t dim = 0; dim != length(box.dims()); ++dim) {
+    const plan::Dim *axis = box.dims()->Get(dim);
+    if (axis->count() < 0 ||
+        __builtin_mul_overflow(elements, axis->count(), &elements))
+      return broken(place,
+                    fmt::format("a box repeats {} times", axis->count()));
+    if (axis->count() > 1 && axis->target() <= 0)
+      return broken(place, "a box walks its output backwards or on the spot");
+  }
+  if (elements == 0)
+    return 0;
+  if (!extentOf(box, true).inside(output.elements()))
+    return broken(place, fmt::format("a box leaves its output of {} elements",
+                                     output.elements()));
+  if (box.input() < 0)
+    return elements;
+  if (static_cast<size_t>(box.input()) >= length(kind.inputs()))
+    return broken(place, fmt::format("a box reads input {} of {}", box.input(),
+                                     length(kind.inputs())));
+  int64_t available = kind.inputs()->Get(box.input())->elements();
+  if (!extentOf(box, false).inside(available))
+    return broken(
+        place, fmt::format("a box leaves its input of {} elements", available));
+  return elements;
+}
+
+Result<void> checkScales(const Place &place, const plan::Class &kind,
+                         const plan::Output &output) {
+  size_t inputs = length(kind.inputs());
+  for (size_t index = 0; index != length(output.scales()); ++index) {
+    const plan::Scales *scales = output.scales()->Get(index);
+    if (scales->input() >= static_cast<int64_t>(inputs) ||
+        scales->columns() <= 0 || scales->block_rows() <= 0 ||
+        scales->block_columns() <= 0)
+      return broken(place, "the geometry of its scales makes no sense");
+  }
+  return {};
+}
+
+Result<void> checkOutput(const Place &place, const plan::Plan &plan,
+                         const plan::Class &kind, const plan::Output &output) {
+  if (output.dtype() > static_cast<uint8_t>(DType::C64))
+    return broken(place, fmt::format("dtype {}", output.dtype()));
+  if (output.kernel() >= static_cast<int64_t>(length(plan.kernels())))
+    return broken(place, fmt::format("kernel {} of {}", output.kernel(),
+                                     length(plan.kernels())));
+  if (length(output.shape()) > Shape::maxRank)
+    return broken(place, fmt::format("{} dimensions", length(output.shape())));
+  if (Result<void> scales = checkScales(place, kind, output); !scales)
+    return scales;
+  int64_t tiled = 0;
+  for (size_t index = 0; index != length(output.boxes()); ++index) {
+    const plan::Box &box = *output.boxes()->Get(index);
+    Result<int64_t> elements = checkBox(place, kind, output, box);
+    if (!elements)
+      return std::unexpected(elements.error());
+    tiled += *elements;
+    if (box.input() >= 0 && output.kernel() < 0) {
+      DType from = DType(kind.inputs()->Get(box.input())->dtype());
+      if (byteSize(from) != byteSize(DType(output.dtype())))
+        return broken(place, "movement between dtypes of different widths");
+    }
+  }
+  if (tiled != output.elements())
+    return broken(place, fmt::format("its boxes fill {} of {} elements", tiled,
+                                     output.elements()));
+  return {};
+}
+
+Result<void> checkClass(const std::string &name, const plan::Plan &plan,
+                        const plan::Class &kind) {
+  Place place{name, kind.label() ? kind.label()->str() : "a class"};
+  size_t inputs = length(kind.inputs()), outputs = length(kind.outputs());
+  if (outputs == 0 || length(kind.items()) % outputs != 0)
+    return broken(place, fmt::format("{} items for {} outputs an instance",
+                                     length(kind.items()), outputs));
+  if (length(kind.sources()) != length(kind.items()) / outputs * inputs)
+    return broken(place, fmt::format("{} sources for {} inputs an instance",
+                                     length(kind.sources()), inputs));
+  if (!allBelow(kind.sources(), length(plan.sources())) ||
+      !allBelow(kind.items(), length(plan.items())))
+    return broken(place,
+                  "an instance names a source or item that is not there");
+  for (size_t index = 0; index != inputs; ++index)
+    if (kind.inputs()->Get(index)->dtype() > static_cast<uint8_t>(DType::C64))
+      return broken(place, "an input of unknown dtype");
+  for (size_t index = 0; index != outputs; ++index) {
+    Result<void> output =
+        checkOutput(place, plan, kind, *kind.outputs()->Get(index));
+    if (!output)
+      return output;
+  }
+  return {};
+}
+
+Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
+  size_t files = length(plan.files()), starts = length(plan.starts());
+  for (size_t index = 0; index != length(plan.items()); ++index) {
+    const plan::Item *item = plan.items()->Get(index);
+    if (item->file() >= files || item->tensor() >= length(plan.tensors()))
+      return broken({name, fmt::format("item {}", index)},
+                    "its file or tensor is not there");
+    size_t rank = length(plan.tensors()->Get(item->tensor())->shape());
+    if (plan.format() == plan::TargetFormat_TorchDist &&
+        (item->start() > starts || starts - item->start() < rank))
+      return broken({name, fmt::format("item {}", index)},
+                    "the first index of its chunk is not there");
+  }
+  for (size_t index = 0; index != length(plan.sources()); ++index)
+    if (plan.sources()->Get(index)->file() >= length(plan.source_files()))
+      return broken({name, fmt::format("source {}", index)},
+                    "its file is not there");
+  if (length(plan.objects()) != length(plan.object_files()) ||
+      !allBelow(plan.object_files(), files))
+    return broken({name, "byte objects"}, "their files are not there");
+  auto isSource = [&](int64_t index) {
+    return index < static_cast<int64_t>(length(plan.sources()));
+  };
+  for (size_t index = 0; index != length(plan.comparisons()); ++index) {
+    const plan::Comparison *pair = plan.comparisons()->Get(index);
+    if (pair->first() < 0 || !isSource(pair->first()) ||
+        !isSource(pair->second()))
+      return broken({name, fmt::format("comparison {}", index)},
+                    "its source is not there");
+  }
+  return {};
+}
+
+} // namespace
+
+Result<void> checkPlan(const std::string &name, const plan::Plan &plan) {
+  if (Result<void> tables = checkTables(name, plan); !tables)
+    return tables;
+  for (size_t index = 0; index != length(plan.classes()); ++index)
+    if (Result<void> kind = checkClass(name, plan, *plan.classes()->Get(index));
+        !kind)
+      return kind;
+  return {};
+}
+
+} // namespace mbc
