@@ -2,6 +2,9 @@
 #include "runtime/Plan.h"
 #include "runtime/Tiles.h"
 
+#include <algorithm>
+#include <filesystem>
+
 namespace mbc {
 namespace {
 
@@ -80,7 +83,9 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
   size_t inputs = length(kind.inputs());
   for (size_t index = 0; index != length(output.scales()); ++index) {
     const plan::Scales *scales = output.scales()->Get(index);
-    if (scales->input() >= static_cast<int64_t>(inputs) ||
+    if (scales->input() < 0 ||
+        scales->input() >= static_cast<int64_t>(inputs) ||
+        scales->weight() >= static_cast<int64_t>(inputs) ||
         scales->columns() <= 0 || scales->block_rows() <= 0 ||
         scales->block_columns() <= 0)
       return broken(place, "the geometry of its scales makes no sense");
@@ -144,6 +149,36 @@ Result<void> checkClass(const std::string &name, const plan::Plan &plan,
   return {};
 }
 
+/// Relative, and staying below the directory it is relative to.
+bool isInnerPath(const flatbuffers::String *path) {
+  if (!path || path->size() == 0)
+    return false;
+  std::filesystem::path inner = path->str();
+  return inner.is_relative() &&
+         std::find(inner.begin(), inner.end(), "..") == inner.end();
+}
+
+Result<void> checkPaths(const std::string &name, const plan::Plan &plan) {
+  auto all = [](const auto *rows, auto path) {
+    if (rows)
+      for (const auto *row : *rows)
+        if (!isInnerPath(path(*row)))
+          return false;
+    return true;
+  };
+  auto ownPath = [](const auto &row) { return row.path(); };
+  if (!all(plan.source_files(), ownPath) || !all(plan.files(), ownPath) ||
+      !all(plan.sidecars(), ownPath) ||
+      !all(plan.copies(), [](const auto &row) { return row.source(); }) ||
+      !all(plan.copies(), [](const auto &row) { return row.target(); }))
+    return broken({name, "files"},
+                  "a path is missing, absolute or leaves its directory");
+  for (size_t index = 0; index != length(plan.tensors()); ++index)
+    if (!plan.tensors()->Get(index)->key())
+      return broken({name, fmt::format("tensor {}", index)}, "it has no name");
+  return {};
+}
+
 Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
   size_t files = length(plan.files()), starts = length(plan.starts());
   for (size_t index = 0; index != length(plan.items()); ++index) {
@@ -180,6 +215,8 @@ Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
 } // namespace
 
 Result<void> checkPlan(const std::string &name, const plan::Plan &plan) {
+  if (Result<void> paths = checkPaths(name, plan); !paths)
+    return paths;
   if (Result<void> tables = checkTables(name, plan); !tables)
     return tables;
   for (size_t index = 0; index != length(plan.classes()); ++index)

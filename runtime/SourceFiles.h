@@ -1,0 +1,43 @@
+#pragma once
+
+#include "runtime/Plan_generated.h"
+#include "runtime/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mbc {
+
+/// The files a plan reads, opened when first used and never written. `read`
+/// may run on any number of threads at once.
+class SourceFiles {
+public:
+  SourceFiles(const plan::Plan &plan, std::string directory);
+  ~SourceFiles();
+  SourceFiles(const SourceFiles &) = delete;
+  SourceFiles &operator=(const SourceFiles &) = delete;
+
+  /// Every file is there with the size the plan was compiled for.
+  Result<void> checkSizes() const;
+  /// Fills all of `into` from byte `offset` of file `file`.
+  Result<void> read(uint32_t file, uint64_t offset, std::span<std::byte> into);
+  std::string path(uint32_t file) const;
+
+private:
+  Result<int> descriptor(uint32_t file);
+
+  const plan::Plan &plan_;
+  std::string directory_;
+  std::mutex opening_;
+  std::vector<int> descriptors_; ///< -1: not open yet; guarded by opening_
+};
+
+/// Lets the process open as many files as the system allows: a checkpoint of
+/// many ranks has more than the usual 1024.
+void raiseOpenFileLimit();
+
+} // namespace mbc
