@@ -1,0 +1,89 @@
+#pragma once
+
+#include "runtime/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mbc {
+
+/// A file open for reading. Owns its descriptor. `readAt` takes an explicit
+/// offset and may run on any number of threads at once.
+class InputFile {
+public:
+  static Result<InputFile> open(std::string path);
+
+  /// Fills all of `into`, starting at byte `offset`; a file that ends first is
+  /// an error.
+  Result<void> readAt(uint64_t offset, std::span<std::byte> into) const;
+  /// The same into a new string of `count` bytes.
+  Result<std::string> readAt(uint64_t offset, uint64_t count) const;
+
+  /// Bytes, as of `open`.
+  uint64_t size() const { return size_; }
+  const std::string &path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+
+  InputFile(InputFile &&other) noexcept;
+  InputFile &operator=(InputFile &&other) noexcept;
+  ~InputFile();
+
+private:
+  InputFile(std::string path, int descriptor, uint64_t size)
+      : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+};
+
+/// A new file open for writing. Owns its descriptor. `writeAt` takes an
+/// explicit offset and may run on any number of threads at once.
+class OutputFile {
+public:
+  /// Fails if the file exists.
+  static Result<OutputFile> create(std::string path);
+
+  Result<void> writeAt(uint64_t offset, std::span<const std::byte> bytes) const;
+  Result<void> writeAt(uint64_t offset, std::string_view bytes) const;
+  /// Reserves disk space and sets the size to `size` bytes, so that a full
+  /// disk is noticed before the work starts. Where the file system cannot
+  /// reserve, only the size is set.
+  Result<void> preallocate(uint64_t size) const;
+  /// Returns when the bytes are on the device.
+  Result<void> sync() const;
+
+  const std::string &path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  ~OutputFile();
+
+private:
+  OutputFile(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+/// The content of a file of at most `limit` bytes.
+Result<std::string> readWholeFile(const std::string &path,
+                                  uint64_t limit = uint64_t{1} << 30);
+
+/// Creates `path` with this content and syncs it. Fails if it exists.
+Result<void> writeWholeFile(const std::string &path, std::string_view bytes);
+
+/// Makes the names in a directory durable.
+Result<void> syncDirectory(const std::string &path);
+
+Result<void> renamePath(const std::string &from, const std::string &to);
+
+/// `directory/name`, without a second slash.
+std::string joinPath(std::string_view directory, std::string_view name);
+
+} // namespace mbc

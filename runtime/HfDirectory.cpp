@@ -1,0 +1,257 @@
+#include "runtime/HfDirectory.h"
+
+#include "runtime/File.h"
+#include "runtime/HfIndex.h"
+#include "runtime/Safetensors.h"
+
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include <tbb/parallel_for.h>
+
+namespace mbc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view indexName = "model.safetensors.index.json";
+
+bool isWeightFile(std::string_view name) {
+  constexpr std::array<std::string_view, 9> suffixes = {
+      ".safetensors", ".bin",     ".pt", ".pth", ".ckpt",
+      ".gguf",        ".msgpack", ".h5", ".onnx"};
+  for (std::string_view suffix : suffixes)
+    if (name.ends_with(suffix))
+      return true;
+  return false;
+}
+
+Result<std::vector<std::string>> listFiles(const std::string &directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    std::string name = it->path().filename().string();
+    if (name.front() != '.' && it->is_regular_file(ignored))
+      names.push_back(std::move(name));
+  }
+  if (error)
+    return fail("{}: cannot list the directory: {}", directory,
+                error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Without an index: the safetensors files, which must be all of a set
+/// `...-00001-of-00003.safetensors` if they are named like one.
+Result<std::vector<std::string>>
+weightFilesWithoutIndex(const std::string &directory,
+                        const std::vector<std::string> &names) {
+  std::vector<std::string> files;
+  std::map<std::string, std::pair<long, long>> sets; // stem -> found, announced
+  for (const std::string &name : names) {
+    if (name == "model.safetensors")
+      return std::vector<std::string>{name};
+    if (!name.ends_with(".safetensors"))
+      continue;
+    files.push_back(name);
+    if (size_t of = name.rfind("-of-"); of != std::string::npos && of >= 6) {
+      long count = 0;
+      std::from_chars(name.data() + of + 4, name.data() + name.size(), count);
+      auto &set = sets[name.substr(0, of - 6)];
+      ++set.first;
+      set.second = std::max(set.second, count);
+    }
+  }
+  for (const auto &[stem, set] : sets)
+    if (set.first != set.second)
+      return fail("{}: has {} of the {} files {}-*.safetensors, and no {}",
+                  directory, set.first, set.second, stem, indexName);
+  if (files.empty())
+    return fail("{}: has no *.safetensors file (other weight formats are not "
+                "read: save the model as safetensors)",
+                directory);
+  return files;
+}
+
+/// Opens the files and reads their headers side by side; the first failure in
+/// the order of the files is returned.
+Result<void> readHeaders(Checkpoint &checkpoint,
+                         const std::vector<std::string> &files) {
+  std::vector<Result<std::vector<StoredTensor>>> read(files.size());
+  checkpoint.files.resize(files.size());
+  tbb::parallel_for(size_t{0}, files.size(), [&](size_t i) {
+    Result<InputFile> file =
+        InputFile::open(joinPath(checkpoint.root, files[i]));
+    if (!file) {
+      read[i] = std::unexpected(file.error());
+      return;
+    }
+    checkpoint.files[i] = {files[i], file->size()};
+    read[i] = readSafetensors(*file, static_cast<uint32_t>(i));
+  });
+  size_t count = 0;
+  for (auto &tensors : read) {
+    if (!tensors)
+      return std::unexpected(tensors.error());
+    count += tensors->size();
+  }
+  checkpoint.tensors.reserve(count);
+  for (auto &tensors : read)
+    std::move(tensors->begin(), tensors->end(),
+              std::back_inserter(checkpoint.tensors));
+  return {};
+}
+
+using NameTable = std::unordered_map<std::string_view, uint32_t>;
+
+Result<NameTable> tableOfNames(const Checkpoint &checkpoint) {
+  NameTable table(checkpoint.tensors.size() * 2);
+  for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i) {
+    const StoredTensor &tensor = checkpoint.tensors[i];
+    auto [first, inserted] = table.try_emplace(tensor.name, i);
+    if (!inserted) {
+      uint32_t other = checkpoint.tensors[first->second].pieces[0].file;
+      return fail("{}: tensor {}: is in two files, {} and {}; remove one",
+                  checkpoint.root, tensor.name, checkpoint.files[other].path,
+                  checkpoint.files[tensor.pieces[0].file].path);
+    }
+  }
+  return table;
+}
+
+/// Appends "item" to a list that shows at most twenty.
+void addToList(std::string &list, size_t &count, const std::string &item) {
+  if (count < 20)
+    (list += list.empty() ? "" : ", ") += item;
+  ++count;
+}
+
+std::string withCount(const std::string &list, size_t count) {
+  return count > 20 ? fmt::format("{} and {} more", list, count - 20) : list;
+}
+
+Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index,
+                              const NameTable &table) {
+  std::string wrong, unlisted;
+  size_t wrongCount = 0, unlistedCount = 0;
+  std::vector<bool> listed(checkpoint.tensors.size());
+  for (const HfIndex::Entry &entry : index.entries) {
+    auto found = table.find(entry.tensor);
+    const std::string &file = index.files[entry.file];
+    if (found == table.end()) {
+      addToList(
+          wrong, wrongCount,
+          fmt::format("{} (listed in {}, in no file)", entry.tensor, file));
+      continue;
+    }
+    listed[found->second] = true;
+    uint32_t actual = checkpoint.tensors[found->second].pieces[0].file;
+    if (actual != entry.file)
+      addToList(wrong, wrongCount,
+                fmt::format("{} (listed in {}, found in {})", entry.tensor,
+                            file, checkpoint.files[actual].path));
+  }
+  if (wrongCount != 0)
+    return fail("{}: disagrees with the files about {} tensor{}: {}",
+                joinPath(checkpoint.root, indexName), wrongCount,
+                wrongCount == 1 ? "" : "s", withCount(wrong, wrongCount));
+  for (size_t i = 0; i != listed.size(); ++i)
+    if (!listed[i])
+      addToList(
+          unlisted, unlistedCount,
+          fmt::format(
+              "{} ({})", checkpoint.tensors[i].name,
+              checkpoint.files[checkpoint.tensors[i].pieces[0].file].path));
+  if (unlistedCount != 0)
+    checkpoint.notes.push_back(fmt::format(
+        "{} does not list {} tensor{} that the files hold, used all the same: "
+        "{}.",
+        indexName, unlistedCount, unlistedCount == 1 ? "" : "s",
+        withCount(unlisted, unlistedCount)));
+  return {};
+}
+
+Result<void> checkNamedFiles(const std::string &directory,
+                             const HfIndex &index) {
+  for (uint32_t i = 0; i != index.files.size(); ++i) {
+    std::error_code error;
+    fs::file_status status =
+        fs::status(joinPath(directory, index.files[i]), error);
+    if (status.type() == fs::file_type::regular)
+      continue;
+    auto entry = std::find_if(index.entries.begin(), index.entries.end(),
+                              [&](const auto &e) { return e.file == i; });
+    return fail("{}: tensor {}: the file \"{}\" {}",
+                joinPath(directory, indexName), entry->tensor, index.files[i],
+                status.type() == fs::file_type::directory ? "is a directory"
+                                                          : "does not exist");
+  }
+  return {};
+}
+
+} // namespace
+
+Result<std::vector<std::string>> listSidecars(const std::string &directory) {
+  Result<std::vector<std::string>> names = listFiles(directory);
+  if (!names)
+    return names;
+  std::erase_if(*names, [](const std::string &name) {
+    return isWeightFile(name) || name.ends_with(".index.json") ||
+           name == "config.json" || name == "README.md";
+  });
+  return names;
+}
+
+Result<Checkpoint> openHfDirectory(const std::string &directory) {
+  Checkpoint checkpoint;
+  checkpoint.format = Format::Safetensors;
+  checkpoint.root = checkpoint.sidecarRoot = directory;
+  Result<std::string> config =
+      readWholeFile(joinPath(directory, "config.json"));
+  if (!config)
+    return std::unexpected(config.error());
+  checkpoint.configJson = std::move(*config);
+  Result<std::vector<std::string>> names = listFiles(directory);
+  Result<std::vector<std::string>> sidecars = listSidecars(directory);
+  if (!names || !sidecars)
+    return std::unexpected(names ? sidecars.error() : names.error());
+  checkpoint.sidecars = std::move(*sidecars);
+
+  std::optional<HfIndex> index;
+  std::vector<std::string> files;
+  if (fs::exists(joinPath(directory, indexName))) {
+    Result<HfIndex> read = readHfIndex(joinPath(directory, indexName));
+    if (!read)
+      return std::unexpected(read.error());
+    if (auto good = checkNamedFiles(directory, *read); !good)
+      return std::unexpected(good.error());
+    files = read->files;
+    index = std::move(*read);
+    for (const std::string &name : *names)
+      if (name.ends_with(".safetensors") &&
+          std::find(files.begin(), files.end(), name) == files.end())
+        checkpoint.notes.push_back(fmt::format(
+            "{} is not named by {} and was not read.", name, indexName));
+  } else {
+    auto found = weightFilesWithoutIndex(directory, *names);
+    if (!found)
+      return std::unexpected(found.error());
+    files = std::move(*found);
+  }
+
+  if (auto read = readHeaders(checkpoint, files); !read)
+    return std::unexpected(read.error());
+  Result<NameTable> table = tableOfNames(checkpoint);
+  if (!table)
+    return std::unexpected(table.error());
+  if (index)
+    if (auto good = compareWithIndex(checkpoint, *index, *table); !good)
+      return std::unexpected(good.error());
+  return checkpoint;
+}
+
+} // namespace mbc

@@ -1,0 +1,172 @@
+#include "runtime/MegatronNames.h"
+
+#include <charconv>
+#include <vector>
+
+namespace mbc {
+namespace {
+
+std::vector<std::string_view> split(std::string_view name) {
+  std::vector<std::string_view> segments;
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = std::min(name.find('.', begin), name.size());
+    segments.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return segments;
+}
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  auto [end, code] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < 0)
+    return std::nullopt;
+  return value;
+}
+
+/// Where the numbers stand: segment indices, -1 if absent.
+struct Places {
+  int layer = -1, mtp = -1;
+  int localExpert = -1; ///< the number after `local_experts`
+  int grouped = -1;     ///< segment that ends in an expert's number
+  size_t stem = 0;      ///< letters before that number
+};
+
+/// Modules of other towers number their own layers.
+bool isTower(std::string_view segment) {
+  return segment.starts_with("vis") || segment.starts_with("audio") ||
+         segment.starts_with("image");
+}
+
+size_t letters(std::string_view segment) {
+  size_t end = segment.find_last_not_of("0123456789");
+  return end == std::string_view::npos ? 0 : end + 1;
+}
+
+/// `weight12`, `bias3` after a grouped linear; or, in the name of a module,
+/// the linear's own number and the expert's: `linear_fc1` + `17`, or `17`
+/// alone.
+void findGroupedExpert(const std::vector<std::string_view> &segments,
+                       size_t experts, Places &places) {
+  for (size_t i = experts + 1; i < segments.size(); ++i) {
+    std::string_view segment = segments[i];
+    bool linear = segment.starts_with("linear_fc");
+    size_t stem = linear ? 10 : letters(segment);
+    if (segment.size() > stem && number(segment.substr(stem))) {
+      places.grouped = static_cast<int>(i);
+      places.stem = stem;
+      return;
+    }
+  }
+}
+
+Places locate(const std::vector<std::string_view> &segments) {
+  Places places;
+  if (isTower(segments[0]))
+    return places;
+  for (size_t i = 0; i + 1 < segments.size(); ++i) {
+    bool numbered = i + 2 < segments.size() && segments[i + 1] == "layers" &&
+                    number(segments[i + 2]);
+    if (numbered && segments[i] == "decoder" && places.layer < 0)
+      places.layer = static_cast<int>(i + 2);
+    if (numbered && segments[i] == "mtp" && places.mtp < 0)
+      places.mtp = static_cast<int>(i + 2);
+    if (segments[i] == "local_experts" && number(segments[i + 1]))
+      places.localExpert = static_cast<int>(i + 1);
+    if (segments[i] == "experts" && segments[i + 1] != "local_experts")
+      findGroupedExpert(segments, i, places);
+  }
+  return places;
+}
+
+std::string join(const std::vector<std::string> &segments) {
+  std::string name;
+  for (const std::string &segment : segments)
+    (name += name.empty() ? "" : ".") += segment;
+  return name;
+}
+
+} // namespace
+
+MegatronName parseMegatronName(std::string_view name) {
+  std::vector<std::string_view> segments = split(name);
+  Places places = locate(segments);
+  MegatronName parsed;
+  if (places.layer >= 0)
+    parsed.layer = number(segments[places.layer]);
+  if (places.mtp >= 0)
+    parsed.mtp = number(segments[places.mtp]);
+  if (places.localExpert >= 0) {
+    parsed.expert = number(segments[places.localExpert]);
+    parsed.sequential = true;
+  } else if (places.grouped >= 0) {
+    parsed.expert = number(segments[places.grouped].substr(places.stem));
+  }
+  return parsed;
+}
+
+std::string renumber(std::string_view name, std::optional<int64_t> layer,
+                     std::optional<int64_t> expert) {
+  std::vector<std::string_view> views = split(name);
+  Places places = locate(views);
+  std::vector<std::string> segments(views.begin(), views.end());
+  if (layer && places.layer >= 0)
+    segments[places.layer] = std::to_string(*layer);
+  if (expert && places.localExpert >= 0)
+    segments[places.localExpert] = std::to_string(*expert);
+  else if (expert && places.grouped >= 0)
+    segments[places.grouped] =
+        std::string(views[places.grouped].substr(0, places.stem)) +
+        std::to_string(*expert);
+  return join(segments);
+}
+
+TensorKey torchDistKey(std::string_view name, std::string_view section,
+                       const KeyRules &rules) {
+  std::vector<std::string_view> segments = split(name);
+  Places places = locate(segments);
+  TensorKey key;
+  std::vector<std::string> kept;
+  for (size_t i = 0; i != segments.size(); ++i) {
+    int at = static_cast<int>(i);
+    if (at == places.layer && rules.layersStacked) {
+      key.axes.push_back(rules.layers);
+      key.index.push_back(*number(segments[i]));
+    } else if (at == places.localExpert) {
+      // local_experts.{e}: the container is called `experts` in the file.
+      kept.back() = "experts";
+      key.axes.push_back(rules.experts);
+      key.index.push_back(*number(segments[i]));
+    } else if (at == places.grouped) {
+      key.axes.push_back(rules.experts);
+      key.index.push_back(*number(segments[i].substr(places.stem)));
+      if (places.stem != 0)
+        kept.emplace_back(segments[i].substr(0, places.stem));
+    } else if (segments[i] == "mtp_model_layer" && rules.gptModel) {
+      kept.emplace_back("transformer_layer");
+    } else {
+      kept.emplace_back(segments[i]);
+    }
+    bool container = segments[i] == "experts" && places.grouped > at;
+    if (container)
+      kept.emplace_back("experts");
+  }
+  if (!section.empty())
+    kept.emplace_back(section);
+  key.key = join(kept);
+  return key;
+}
+
+std::string extraStateKey(std::string_view module, const KeyRules &rules) {
+  TensorKey key = torchDistKey(module, {}, rules);
+  if (parseMegatronName(module).expert && key.key.ends_with(".weight"))
+    key.key.resize(key.key.size() - 7);
+  if (key.axes.empty())
+    return key.key + "._extra_state/shard_0_1";
+  return fmt::format("{}._extra_state/shard_{}_{}", key.key,
+                     fmt::join(key.index.begin(), key.index.end(), "."),
+                     fmt::join(key.axes.begin(), key.axes.end(), "."));
+}
+
+} // namespace mbc
