@@ -1,11 +1,13 @@
 #pragma once
 
+#include "runtime/File.h"
 #include "runtime/Plan_generated.h"
 #include "runtime/Result.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,9 +19,6 @@ namespace mbc {
 class SourceFiles {
 public:
   SourceFiles(const plan::Plan &plan, std::string directory);
-  ~SourceFiles();
-  SourceFiles(const SourceFiles &) = delete;
-  SourceFiles &operator=(const SourceFiles &) = delete;
 
   /// Every file is there with the size the plan was compiled for.
   Result<void> checkSizes() const;
@@ -28,12 +27,12 @@ public:
   std::string path(uint32_t file) const;
 
 private:
-  Result<int> descriptor(uint32_t file);
+  Result<const InputFile *> opened(uint32_t file);
 
   const plan::Plan &plan_;
   std::string directory_;
   std::mutex opening_;
-  std::vector<int> descriptors_; ///< -1: not open yet; guarded by opening_
+  std::vector<std::optional<InputFile>> files_; ///< filled under opening_
 };
 
 /// Lets the process open as many files as the system allows: a checkpoint of

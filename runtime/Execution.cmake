@@ -1,0 +1,24 @@
+# Plans and their execution, publication, and the command.
+find_package(CLI11 REQUIRED)
+find_program(MBC_FLATC flatc REQUIRED)
+
+set(planHeader ${CMAKE_CURRENT_BINARY_DIR}/Plan_generated.h)
+add_custom_command(OUTPUT ${planHeader}
+  COMMAND ${MBC_FLATC} --cpp --gen-object-api -o ${CMAKE_CURRENT_BINARY_DIR}
+          ${CMAKE_CURRENT_SOURCE_DIR}/Plan.fbs
+  DEPENDS Plan.fbs VERBATIM)
+add_custom_target(mbc-plan-schema DEPENDS ${planHeader})
+add_dependencies(mbc-runtime mbc-plan-schema)
+
+target_sources(mbc-runtime PRIVATE
+  Kernels.cpp
+  Plan.cpp
+  PlanCheck.cpp
+  SourceFiles.cpp
+  TargetFiles.cpp
+  TileCopy.cpp
+  Tiles.cpp
+  UnitReads.cpp
+  Units.cpp
+)
+target_link_libraries(mbc-runtime PRIVATE ${CMAKE_DL_LIBS})

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "runtime/File.h"
+#include "runtime/Plan_generated.h"
+#include "runtime/Result.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mbc {
+
+/// Bytes that go to `offset` of one file.
+struct Piece {
+  uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// The files a plan writes. A file is created at its full size when first
+/// used, its literal bytes and byte objects with it; it is synced and closed
+/// when its last item is done, so few are open at a time. All functions may
+/// run on any number of threads at once.
+class TargetFiles {
+public:
+  /// `directory` exists. `object` is the archive of an empty byte object.
+  TargetFiles(const plan::Plan &plan, std::string directory, std::string object,
+              bool sync);
+
+  /// Writes pieces that ascend by offset; neighbours go out in one call.
+  Result<void> write(uint32_t file, std::span<const Piece> pieces);
+  /// An item of the file is written. True if it was the last one: the caller
+  /// then writes what frames the whole file and calls `close`.
+  bool itemDone(uint32_t file);
+  Result<void> close(uint32_t file);
+  /// Creates and closes the files that hold no item.
+  Result<void> writeEmptyFiles();
+
+  uint64_t bytesWritten() const { return written_; }
+
+private:
+  struct State {
+    std::mutex opening;
+    std::optional<OutputFile> output;
+    std::atomic<uint32_t> items = 0; ///< not yet done
+    uint64_t objects = 0;
+  };
+  Result<const OutputFile *> opened(uint32_t file);
+  Result<void> create(uint32_t file, State &state);
+  Result<void> writeRun(const OutputFile &output, std::span<const Piece> run);
+
+  const plan::Plan &plan_;
+  std::string directory_, object_;
+  bool sync_;
+  std::vector<std::unique_ptr<State>> states_;
+  std::atomic<uint64_t> written_ = 0;
+};
+
+/// Free bytes for this user on the file system of `path`.
+Result<uint64_t> freeBytes(const std::string &path);
+
+} // namespace mbc

@@ -1,0 +1,209 @@
+#include "runtime/Plan.h"
+#include "runtime/Units.h"
+
+#include <algorithm>
+
+namespace mbc {
+namespace {
+
+/// Bytes of a run from which on it is read straight into its band.
+constexpr uint64_t directBytes = 64 << 10;
+/// Unwanted bytes between two runs that are read through.
+constexpr uint64_t gapBytes = 4 << 10;
+/// Where the buffer's parts begin, for vector loads.
+constexpr size_t alignment = 64;
+
+size_t align(size_t place) {
+  return (place + alignment - 1) / alignment * alignment;
+}
+
+/// A range of file bytes that a unit needs. A direct one serves one run of
+/// one band.
+struct Need {
+  uint32_t file;
+  uint64_t begin, end;
+  int64_t run = -1; ///< index into the direct runs; -1: to be staged
+};
+
+/// Collects what a unit reads, band by band.
+class Collector {
+public:
+  explicit Collector(Unit &unit) : unit_(unit) {}
+
+  void add(Move move, bool kernel);
+  void addWhole(uint32_t file, uint64_t begin, uint64_t bytes) {
+    needs_.push_back({file, begin, begin + bytes});
+  }
+  /// Merges needs to reads and lays out the staged bytes.
+  void finish();
+
+private:
+  void addRuns(const Move &move, const Tile &tile);
+
+  Unit &unit_;
+  std::vector<Need> needs_;
+  std::vector<Move> runs_;
+  std::vector<Range> ranges_; ///< scratch
+};
+
+void Collector::addRuns(const Move &move, const Tile &tile) {
+  if (tile.rank > 1) {
+    for (int64_t index = 0; index != tile.storage[0].count; ++index)
+      addRuns(move, tile.at(0, index));
+    return;
+  }
+  uint64_t begin = move.origin + tile.source * move.width;
+  needs_.push_back({move.file, begin, begin + tile.run() * move.width,
+                    static_cast<int64_t>(runs_.size())});
+  runs_.push_back(move);
+  runs_.back().tile = tile;
+}
+
+void Collector::add(Move move, bool kernel) {
+  if (move.tile.input < 0) {
+    unit_.moves.push_back(move);
+    return;
+  }
+  if (!kernel && move.tile.run() * move.width >= directBytes) {
+    addRuns(move, move.tile);
+    return;
+  }
+  ranges_.clear();
+  sourceRanges(move.tile, gapBytes / move.width, ranges_);
+  for (Range range : ranges_)
+    addWhole(move.file, move.origin + range.begin * move.width,
+             (range.end - range.begin) * move.width);
+  unit_.moves.push_back(move);
+}
+
+void Collector::finish() {
+  std::sort(needs_.begin(), needs_.end(), [](const Need &a, const Need &b) {
+    return std::tie(a.file, a.begin, a.end) < std::tie(b.file, b.begin, b.end);
+  });
+  size_t place = align(unit_.bytes);
+  uint64_t reached = 0; // end of what earlier needs of this file cover
+  bool open = false;    // the last staged read may grow
+  for (size_t index = 0; index != needs_.size(); ++index) {
+    const Need &need = needs_[index];
+    bool newFile = index == 0 || needs_[index - 1].file != need.file;
+    if (newFile) {
+      reached = 0;
+      open = false;
+    }
+    bool alone =
+        need.begin >= reached &&
+        (index + 1 == needs_.size() || needs_[index + 1].file != need.file ||
+         needs_[index + 1].begin >= need.end);
+    reached = std::max(reached, need.end);
+    if (need.run >= 0 && alone) {
+      const Move &run = runs_[need.run];
+      const Band &band = unit_.bands[run.band];
+      size_t into = (run.tile.target - band.range.begin) * band.width;
+      unit_.direct.push_back(
+          {need.file, need.begin, need.end - need.begin, band.place + into});
+      open = false;
+      continue;
+    }
+    if (need.run >= 0)
+      unit_.moves.push_back(runs_[need.run]);
+    Read *last = open ? &unit_.staged.back() : nullptr;
+    if (last && need.begin <= last->offset + last->length + gapBytes) {
+      uint64_t end = std::max(last->offset + last->length, need.end);
+      last->length = end - last->offset;
+      continue;
+    }
+    unit_.staged.push_back({need.file, need.begin, need.end - need.begin, 0});
+    open = true;
+  }
+  for (Read &read : unit_.staged) {
+    read.place = place;
+    place = align(place + read.length);
+  }
+  unit_.bytes = place;
+}
+
+/// The k-th of n parts of `elements`, end exclusive.
+Range fraction(int64_t elements, uint64_t k, uint64_t n) {
+  auto cut = [&](uint64_t at) {
+    return static_cast<int64_t>(static_cast<unsigned __int128>(elements) * at /
+                                n);
+  };
+  return {cut(k), cut(k + 1)};
+}
+
+/// One row of a class's instance table.
+struct Instance {
+  const plan::Plan &plan;
+  const plan::Class &kind;
+  uint32_t row;
+
+  const plan::Source &source(size_t input) const {
+    return *plan.sources()->Get(
+        kind.sources()->Get(row * kind.inputs()->size() + input));
+  }
+  uint32_t width(size_t input) const {
+    return byteSize(DType(kind.inputs()->Get(input)->dtype()));
+  }
+};
+
+void addBand(Collector &collector, uint32_t index, const Band &band,
+             const Instance &instance, const std::vector<Tile> &tiles) {
+  const plan::Output &output = *instance.kind.outputs()->Get(band.output);
+  std::vector<Tile> parts;
+  for (const Tile &tile : tiles)
+    restrictTo(tile, band.range, parts);
+  for (const Tile &part : parts) {
+    Move move{index, 0, 0, 0, part};
+    if (part.input >= 0) {
+      const plan::Source &source = instance.source(part.input);
+      move.file = source.file();
+      move.origin = source.offset();
+      move.width = instance.width(part.input);
+    }
+    collector.add(move, output.kernel() >= 0);
+  }
+  if (output.kernel() < 0 || parts.empty() || !output.scales())
+    return;
+  for (const plan::Scales *scales : *output.scales()) {
+    const plan::Source &source = instance.source(scales->input());
+    uint64_t elements =
+        instance.kind.inputs()->Get(scales->input())->elements();
+    collector.addWhole(source.file(), source.offset(),
+                       elements * instance.width(scales->input()));
+  }
+}
+
+} // namespace
+
+Unit Schedule::prepare(const UnitKey &key) const {
+  const plan::Class &kind = *plan_.classes()->Get(key.kind);
+  const std::vector<std::vector<Tile>> &tiles = tiles_[key.kind].outputs;
+  uint32_t outputs = kind.outputs()->size();
+  Unit unit;
+  unit.bands.reserve(static_cast<size_t>(key.count) * outputs);
+  Collector collector(unit);
+  for (uint32_t row = key.first; row != key.first + key.count; ++row)
+    for (uint32_t output = 0; output != outputs; ++output) {
+      const plan::Output &shape = *kind.outputs()->Get(output);
+      Band band;
+      band.instance = order_[key.kind][row];
+      band.item = kind.items()->Get(band.instance * outputs + output);
+      band.kind = key.kind;
+      band.output = output;
+      band.width = byteSize(DType(shape.dtype()));
+      band.range = fraction(shape.elements(), key.band, key.bands);
+      band.place = align(unit.bytes);
+      // An empty tensor is written too, once.
+      if (band.range.begin == band.range.end &&
+          (shape.elements() != 0 || key.band != 0))
+        continue;
+      unit.bytes = band.place + band.bytes();
+      unit.bands.push_back(band);
+      addBand(collector, unit.bands.size() - 1, band,
+              {plan_, kind, band.instance}, tiles[output]);
+    }
+  collector.finish();
+  return unit;
+}
+
+} // namespace mbc

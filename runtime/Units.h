@@ -1,0 +1,91 @@
+#pragma once
+
+#include "runtime/Plan_generated.h"
+#include "runtime/Result.h"
+#include "runtime/Tiles.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mbc {
+
+/// A band of one output of one instance: a range of elements of an item.
+struct Band {
+  uint32_t item = 0;
+  uint32_t kind = 0;   ///< class in the plan
+  uint32_t output = 0; ///< of the class
+  uint32_t instance = 0;
+  uint32_t width = 0; ///< bytes of an element
+  Range range;
+  size_t place = 0; ///< bytes from the start of the unit's buffer
+  uint32_t crc = 0; ///< CRC-32 of the band's bytes
+
+  size_t bytes() const { return (range.end - range.begin) * width; }
+};
+
+/// Bytes [offset, offset + length) of a source file, and where they go.
+struct Read {
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  size_t length = 0;
+  size_t place = 0;
+};
+
+/// Part of a band that is gathered from staged bytes, converted or filled.
+struct Move {
+  uint32_t band = 0;
+  uint32_t file = 0;   ///< of the input; unused by a fill
+  uint64_t origin = 0; ///< byte in that file of the input's element 0
+  uint32_t width = 0;  ///< bytes of an element of the input
+  Tile tile;
+};
+
+/// One piece of work: bands, the reads that serve them, and what happens in
+/// between. The buffer holds the bands first, staged bytes after them.
+struct Unit {
+  std::vector<Band> bands;
+  std::vector<Read> staged; ///< ascending by file and offset, disjoint
+  std::vector<Read> direct; ///< straight into a band
+  std::vector<Move> moves;
+  size_t bytes = 0; ///< of the buffer
+  std::unique_ptr<std::byte[]> buffer;
+
+  /// Where bytes [begin, end) of a file are staged; null if not in one piece.
+  const std::byte *find(uint32_t file, uint64_t begin, uint64_t end) const;
+};
+
+/// A class's outputs as tiles, made once.
+struct ClassTiles {
+  std::vector<std::vector<Tile>> outputs;
+};
+
+/// Which bands a unit holds: band `band` of `bands` of every output of
+/// instances order[first .. first + count) of a class.
+struct UnitKey {
+  uint32_t kind = 0;
+  uint32_t first = 0, count = 1;
+  uint64_t band = 0, bands = 1;
+};
+
+/// Cuts a plan into units in the order of the source bytes. Immutable once
+/// made; `prepare` may run on any number of threads.
+class Schedule {
+public:
+  /// `unitBytes`: output bytes that a unit should have at most.
+  Schedule(const plan::Plan &plan, uint64_t unitBytes);
+
+  const std::vector<UnitKey> &keys() const { return keys_; }
+  Unit prepare(const UnitKey &key) const;
+  /// The two halves of a unit that is too large.
+  std::vector<UnitKey> split(const UnitKey &key) const;
+
+private:
+  const plan::Plan &plan_;
+  std::vector<ClassTiles> tiles_;            ///< by class
+  std::vector<std::vector<uint32_t>> order_; ///< by class: its instances
+  std::vector<UnitKey> keys_;
+};
+
+} // namespace mbc
