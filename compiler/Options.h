@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mbc::compiler {
+
+/// The options of convert, compile and check; an empty string or 0 means that
+/// the option was not given.
+struct Options {
+  std::string source, spec, specPath, config;
+  std::string format, experts, hfExperts, dtype, copies, hfConfig, pipelineLayout;
+  int64_t tp = 1, pp = 1, ep = 1;
+  int64_t etp = 0; ///< 0: as tp, Megatron's default
+  int64_t firstStageLayers = 0, lastStageLayers = 0;
+  int64_t vocabDivisor = 0;
+  int64_t maxShardSize = 0; ///< bytes
+};
+
+} // namespace mbc::compiler
