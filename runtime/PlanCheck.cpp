@@ -1,5 +1,6 @@
 #include "runtime/PlanCheck.h"
 #include "runtime/Plan.h"
+#include "runtime/Shape.h"
 #include "runtime/Tiles.h"
 
 #include <algorithm>
@@ -28,22 +29,18 @@ bool allBelow(const flatbuffers::Vector<uint32_t> *indices, size_t bound) {
   return true;
 }
 
-/// Lowest and highest element that an affine walk from `offset` touches.
-struct Extent {
-  __int128 low, high;
-  bool inside(int64_t elements) const { return low >= 0 && high < elements; }
-};
-
-Extent extentOf(const plan::Box &box, bool target) {
-  Extent extent{target ? box.target_offset() : box.source_offset(), 0};
-  extent.high = extent.low;
+/// Whether an affine walk over the box's axes stays inside `elements`.
+bool staysInside(const plan::Box &box, bool target, int64_t elements) {
+  int64_t low = target ? box.target_offset() : box.source_offset(), high = low;
   for (size_t dim = 0; dim != length(box.dims()); ++dim) {
     const plan::Dim *axis = box.dims()->Get(dim);
-    __int128 step = target ? axis->target() : axis->source();
-    __int128 last = step * (axis->count() - 1);
-    (last < 0 ? extent.low : extent.high) += last;
+    int64_t last, step = target ? axis->target() : axis->source();
+    int64_t &end = step < 0 ? low : high;
+    if (__builtin_mul_overflow(step, axis->count() - 1, &last) ||
+        __builtin_add_overflow(end, last, &end))
+      return false;
   }
-  return extent;
+  return low >= 0 && high < elements;
 }
 
 Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
@@ -63,7 +60,7 @@ Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
   }
   if (elements == 0)
     return 0;
-  if (!extentOf(box, true).inside(output.elements()))
+  if (!staysInside(box, true, output.elements()))
     return broken(place, fmt::format("a box leaves its output of {} elements",
                                      output.elements()));
   if (box.input() < 0)
@@ -72,7 +69,7 @@ Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
     return broken(place, fmt::format("a box reads input {} of {}", box.input(),
                                      length(kind.inputs())));
   int64_t available = kind.inputs()->Get(box.input())->elements();
-  if (!extentOf(box, false).inside(available))
+  if (!staysInside(box, false, available))
     return broken(
         place, fmt::format("a box leaves its input of {} elements", available));
   return elements;

@@ -46,23 +46,29 @@ Tile Tile::at(size_t axis, int64_t index) const {
 }
 
 Tile normalized(Tile tile) {
-  std::array<Axis, Tile::maxAxes> axes = tile.storage;
-  auto end = std::remove_if(axes.begin(), axes.begin() + tile.rank,
-                            [](const Axis &axis) { return axis.count == 1; });
-  std::sort(axes.begin(), end,
-            [](const Axis &a, const Axis &b) { return a.target > b.target; });
+  // Sorted by insertion: there are few axes, and most come in order.
+  std::array<Axis, Tile::maxAxes> axes;
+  size_t kept = 0;
+  for (const Axis &axis : tile.axes()) {
+    if (axis.count == 1)
+      continue;
+    size_t at = kept++;
+    for (; at != 0 && axes[at - 1].target < axis.target; --at)
+      axes[at] = axes[at - 1];
+    axes[at] = axis;
+  }
   tile.rank = 0;
-  for (auto axis = axes.begin(); axis != end; ++axis) {
+  for (const Axis &axis : std::span(axes).first(kept)) {
     if (tile.rank != 0) {
       Axis &outer = tile.storage[tile.rank - 1];
       // A fill has no source, so only its targets have to continue.
-      if (outer.target == axis->count * axis->target &&
-          (tile.input < 0 || outer.source == axis->count * axis->source)) {
-        outer = {outer.count * axis->count, axis->source, axis->target};
+      if (outer.target == axis.count * axis.target &&
+          (tile.input < 0 || outer.source == axis.count * axis.source)) {
+        outer = {outer.count * axis.count, axis.source, axis.target};
         continue;
       }
     }
-    tile.push(*axis);
+    tile.push(axis);
   }
   return tile;
 }

@@ -7,9 +7,9 @@ namespace mbc {
 namespace {
 
 /// Bytes of a run from which on it is read straight into its band.
-constexpr uint64_t directBytes = 64 << 10;
+constexpr int64_t directBytes = 64 << 10;
 /// Unwanted bytes between two runs that are read through.
-constexpr uint64_t gapBytes = 4 << 10;
+constexpr int64_t gapBytes = 4 << 10;
 /// Where the buffer's parts begin, for vector loads.
 constexpr size_t alignment = 64;
 
@@ -123,11 +123,9 @@ void Collector::finish() {
 }
 
 /// The k-th of n parts of `elements`, end exclusive.
-Range fraction(int64_t elements, uint64_t k, uint64_t n) {
-  auto cut = [&](uint64_t at) {
-    return static_cast<int64_t>(static_cast<unsigned __int128>(elements) * at /
-                                n);
-  };
+Range fraction(int64_t elements, int64_t k, int64_t n) {
+  int64_t whole = elements / n, rest = elements % n;
+  auto cut = [&](int64_t at) { return whole * at + rest * at / n; };
   return {cut(k), cut(k + 1)};
 }
 
