@@ -1,0 +1,128 @@
+#include "tests/end-to-end/Fixture.h"
+
+#include "tests/end-to-end/Scratch.h"
+#include "tests/fixtures/Fill.h"
+#include "tests/fixtures/HfDirectory.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+namespace mbc::test {
+
+using fixtures::ManifestTensor;
+
+ManifestTensor &HfModel::at(const std::string &name) {
+  for (auto &file : files)
+    for (ManifestTensor &tensor : file.tensors)
+      if (tensor.name == name)
+        return tensor;
+  ADD_FAILURE() << "the fixture has no " << name;
+  return files.front().tensors.front();
+}
+
+void HfModel::erase(const std::string &name) {
+  size_t erased = 0;
+  for (auto &file : files)
+    erased += std::erase_if(
+        file.tensors, [&](const ManifestTensor &t) { return t.name == name; });
+  EXPECT_EQ(erased, 1u) << name;
+}
+
+void HfModel::add(const std::string &name, const std::string &dtype,
+                  Extents shape) {
+  files.back().tensors.push_back({name, dtype, std::move(shape)});
+}
+
+namespace {
+
+std::vector<std::byte> contentOf(const HfModel &model,
+                                 const ManifestTensor &tensor) {
+  auto own = model.contents.find(tensor.name);
+  return own != model.contents.end()
+             ? own->second
+             : fixtures::fill(tensor.name, tensor.dtype, 0, tensor.elements());
+}
+
+} // namespace
+
+Tensors HfModel::tensors() const {
+  Tensors all;
+  for (const auto &file : files)
+    for (const ManifestTensor &tensor : file.tensors)
+      all[tensor.name] = {tensor.dtype, tensor.shape, contentOf(*this, tensor)};
+  return all;
+}
+
+void HfModel::write(const std::string &directory) const {
+  writeText(directory + "/config.json", config.dump(2));
+  for (const auto &file : files) {
+    // The tensors of a fixture are smaller than one block of the writer.
+    auto bytes = fixtures::writeSafetensors(
+        directory + "/" + file.name, file.tensors,
+        [&](const ManifestTensor &tensor, uint64_t, uint64_t) {
+          return contentOf(*this, tensor);
+        });
+    ASSERT_TRUE(bytes) << bytes.error().message;
+  }
+  if (files.size() > 1) {
+    auto index = fixtures::writeIndex(
+        directory + "/model.safetensors.index.json", files);
+    ASSERT_TRUE(index) << index.error().message;
+  }
+}
+
+HfModel fixture(const std::string &name) {
+  const std::string directory = MBC_TEST_DATA "/" + name;
+  HfModel model;
+  model.config = Json::parse(readText(directory + "/config.json"));
+  auto files = fixtures::readManifest(directory);
+  EXPECT_TRUE(files) << files.error().message;
+  model.files = std::move(*files);
+  return model;
+}
+
+Json expected(const std::string &name) {
+  const std::string text =
+      readText(MBC_TEST_DATA "/" + name + "/expected.json");
+  return text.empty() ? Json() : Json::parse(text);
+}
+
+std::vector<std::string> allFixtures() {
+  return {"llama",       "qwen2",           "qwen3",
+          "qwen3_moe",   "deepseek_v3",     "deepseek_v3_fp8",
+          "glm_moe_dsa", "glm_moe_dsa_fp8", "glm_moe_dsa_fused",
+          "glm5_next",   "glm5_next_fp8"};
+}
+
+std::vector<std::string> importOptions(const std::string &name) {
+  if (name.starts_with("deepseek_v3"))
+    return {"--copies", "drop"};
+  return {};
+}
+
+const Json &textConfig(const Json &config) {
+  return config.contains("text_config") ? config["text_config"] : config;
+}
+
+Tensors exportOf(const HfModel &model) {
+  const Json &text = textConfig(model.config);
+  Tensors result;
+  Tensors source = model.tensors();
+  for (const auto &[name, tensor] : source) {
+    const std::string scale = name + "_scale_inv";
+    if (name.ends_with("_scale_inv"))
+      continue;
+    result[name] =
+        source.contains(scale) ? dequantised(tensor, source.at(scale)) : tensor;
+  }
+  if (model.config["model_type"] == "deepseek_v3") {
+    const std::string mtp =
+        "model.layers." + std::to_string(int(text["num_hidden_layers"]));
+    result.erase(mtp + ".embed_tokens.weight");
+    result.erase(mtp + ".shared_head.head.weight");
+  }
+  return result;
+}
+
+} // namespace mbc::test

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "tests/end-to-end/Fixture.h"
+
+namespace mbc::test {
+
+struct Layout {
+  int64_t tp = 1, pp = 1, ep = 1, etp = 1;
+
+  std::vector<std::string> options() const;
+  std::string text() const;
+  int64_t ranksPerStage() const { return std::max(tp, ep * etp); }
+};
+
+/// A count that a size does not divide.
+struct Obstacle {
+  int64_t count = 0, size = 0;
+  std::string what;
+};
+
+/// Why a model does not fit a layout, from config.json alone; empty if it fits.
+/// Written from what Megatron-Core asserts when it builds such a model.
+std::vector<Obstacle> obstacles(const Json &config, const Layout &layout);
+
+/// The per-rank format's directory names hold the tensor rank only, so ranks
+/// that differ in the expert tensor rank would share one.
+bool perRankCanName(const Layout &layout);
+
+/// First physical decoder layer of each stage, then the number of layers.
+std::vector<int64_t> stageBorders(const Json &config, int64_t pp);
+
+/// Every combination of 1, 2 and 4.
+std::vector<Layout> allLayouts();
+
+} // namespace mbc::test
