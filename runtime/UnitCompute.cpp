@@ -1,0 +1,186 @@
+#include "runtime/UnitCompute.h"
+#include "runtime/KernelPieces.h"
+#include "runtime/Plan.h"
+
+#include <cstdlib>
+#include <libdeflate.h>
+#include <zlib.h>
+
+namespace mbc {
+namespace {
+
+/// Calls `visit(part, address)` for parts of the move's tile whose sources are
+/// staged in one piece; `address` is the part's first source element.
+template <typename Visit>
+Result<void> forEachStaged(const Unit &unit, const Move &move, const Tile &tile,
+                           Visit &visit) {
+  Range range = sourceRange(tile);
+  const std::byte *low =
+      unit.find(move.file, move.origin + range.begin * move.width,
+                move.origin + range.end * move.width);
+  if (low)
+    return visit(tile, low + (tile.source - range.begin) * move.width);
+  if (tile.rank == 0)
+    return fail("element {} of an input was planned and not read", tile.source);
+  size_t widest = 0;
+  for (size_t axis = 1; axis != tile.rank; ++axis)
+    if (std::abs(tile.storage[axis].source) >
+        std::abs(tile.storage[widest].source))
+      widest = axis;
+  for (int64_t index = 0; index != tile.storage[widest].count; ++index) {
+    Result<void> done =
+        forEachStaged(unit, move, tile.at(widest, index), visit);
+    if (!done)
+      return done;
+  }
+  return {};
+}
+
+/// The scales of one of an output's inputs; null if it has none.
+const plan::Scales *scalesOf(const plan::Output &output, int32_t input) {
+  if (!output.scales())
+    return nullptr;
+  for (const plan::Scales *scales : *output.scales())
+    if (scales->weight() == input)
+      return scales;
+  // Unnamed: entry k belongs to the k-th input that the boxes read.
+  size_t before = 0;
+  for (int32_t lower = 0; lower < input; ++lower)
+    for (const plan::Box *box : *output.boxes())
+      if (box->input() == lower) {
+        ++before;
+        break;
+      }
+  bool unnamed = before < output.scales()->size() &&
+                 output.scales()->Get(before)->weight() < 0;
+  return unnamed ? output.scales()->Get(before) : nullptr;
+}
+
+/// A kernel applied to the tiles of one band.
+class KernelRun {
+public:
+  KernelRun(const plan::Plan &plan, const Kernels &kernels, const Unit &unit)
+      : plan_(plan), kernels_(kernels), unit_(unit) {}
+
+  Result<void> apply(const Move &move, const Band &band, std::byte *bytes);
+
+private:
+  Result<const void *> scaleAddress(const Band &band,
+                                    const plan::Scales &scales) const;
+  std::unexpected<Error> inexact(const Move &move, const Band &band,
+                                 const Tile &tile, int64_t source) const;
+
+  const plan::Plan &plan_;
+  const Kernels &kernels_;
+  const Unit &unit_;
+};
+
+Result<const void *>
+KernelRun::scaleAddress(const Band &band, const plan::Scales &scales) const {
+  const plan::Class &kind = *plan_.classes()->Get(band.kind);
+  const plan::Input &input = *kind.inputs()->Get(scales.input());
+  const plan::Source &source = *plan_.sources()->Get(kind.sources()->Get(
+      band.instance * kind.inputs()->size() + scales.input()));
+  uint64_t bytes = input.elements() * byteSize(DType(input.dtype()));
+  const std::byte *found =
+      unit_.find(source.file(), source.offset(), source.offset() + bytes);
+  if (!found)
+    return fail("the scales of '{}' were planned and not read",
+                plan_.tensors()
+                    ->Get(plan_.items()->Get(band.item)->tensor())
+                    ->key()
+                    ->str());
+  return found;
+}
+
+std::unexpected<Error> KernelRun::inexact(const Move &move, const Band &band,
+                                          const Tile &tile,
+                                          int64_t source) const {
+  const plan::Class &kind = *plan_.classes()->Get(band.kind);
+  uint32_t row = kind.sources()->Get(
+      band.instance * kind.inputs()->size() + move.tile.input);
+  std::string from = row < length(plan_.source_names())
+                         ? plan_.source_names()->Get(row)->str()
+                         : fmt::format("input {}", tile.input);
+  uint32_t tensor = plan_.items()->Get(band.item)->tensor();
+  return fail("'{}': element {} (row-major index in '{}') does not fit the "
+              "target's dtype without losing bits: give --dtype to round, or "
+              "--dtype keep",
+              plan_.tensors()->Get(tensor)->key()->str(), source, from);
+}
+
+Result<void> KernelRun::apply(const Move &move, const Band &band,
+                              std::byte *bytes) {
+  const plan::Class &kind = *plan_.classes()->Get(band.kind);
+  const plan::Output &output = *kind.outputs()->Get(band.output);
+  KernelFunction kernel = kernels_[output.kernel()];
+  const plan::Scales *scales = scalesOf(output, move.tile.input);
+  const void *scaleBytes = nullptr;
+  if (scales) {
+    Result<const void *> address = scaleAddress(band, *scales);
+    if (!address)
+      return std::unexpected(address.error());
+    scaleBytes = *address;
+  }
+  auto call = [&](const Tile &tile, const std::byte *source) -> Result<void> {
+    std::byte *target = bytes + (tile.target - band.range.begin) * band.width;
+    int64_t bad = -1;
+    forEachKernelPiece(tile, scales, [&](const KernelPiece &piece) {
+      int64_t at = kernel(source + piece.source * move.width, scaleBytes,
+                          target + piece.target * band.width,
+                          piece.geometry.packed().data());
+      if (at < 0)
+        return true;
+      const KernelGeometry &g = piece.geometry;
+      bad = tile.source + piece.source + at / g.columns * g.sourceRowStride +
+            at % g.columns * g.sourceColumnStride;
+      return false;
+    });
+    if (bad >= 0)
+      return inexact(move, band, tile, bad);
+    return {};
+  };
+  return forEachStaged(unit_, move, move.tile, call);
+}
+
+Result<void> gather(const Unit &unit, const Move &move, const Band &band,
+                    std::byte *bytes) {
+  auto copy = [&](const Tile &tile, const std::byte *source) -> Result<void> {
+    copyTile(tile, band.width, source,
+             bytes + (tile.target - band.range.begin) * band.width);
+    return {};
+  };
+  return forEachStaged(unit, move, move.tile, copy);
+}
+
+} // namespace
+
+Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
+                     bool withCrc) {
+  KernelRun kernelRun(plan, kernels, unit);
+  for (const Move &move : unit.moves) {
+    const Band &band = unit.bands[move.band];
+    std::byte *bytes = unit.buffer.get() + band.place;
+    const plan::Class &kind = *plan.classes()->Get(band.kind);
+    Result<void> done;
+    if (move.tile.input < 0)
+      fillTile(move.tile, band.width,
+               bytes + (move.tile.target - band.range.begin) * band.width);
+    else if (kind.outputs()->Get(band.output)->kernel() >= 0)
+      done = kernelRun.apply(move, band, bytes);
+    else
+      done = gather(unit, move, band, bytes);
+    if (!done)
+      return done;
+  }
+  if (withCrc)
+    for (Band &band : unit.bands)
+      band.crc = libdeflate_crc32(0, unit.buffer.get() + band.place, band.bytes());
+  return {};
+}
+
+uint32_t joinCrc(uint32_t first, uint32_t second, uint64_t secondBytes) {
+  return crc32_combine(first, second, static_cast<z_off_t>(secondBytes));
+}
+
+} // namespace mbc
