@@ -1,0 +1,296 @@
+#include "runtime/TorchDistWriter.h"
+
+#include "runtime/PickleWriter.h"
+#include "runtime/TorchArchive.h"
+
+#include <numeric>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace mbc {
+namespace {
+
+#define METADATA "torch.distributed.checkpoint.metadata\n"
+constexpr std::string_view metadataClass = METADATA "Metadata";
+constexpr std::string_view tensorClass = METADATA "TensorStorageMetadata";
+constexpr std::string_view propertiesClass = METADATA "TensorProperties";
+constexpr std::string_view memoryFormatClass = METADATA "_MEM_FORMAT_ENCODING";
+constexpr std::string_view chunkClass = METADATA "ChunkStorageMetadata";
+constexpr std::string_view bytesClass = METADATA "BytesStorageMetadata";
+constexpr std::string_view indexClass = METADATA "MetadataIndex";
+constexpr std::string_view storageMetaClass = METADATA "StorageMeta";
+#undef METADATA
+constexpr std::string_view storageInfoClass =
+    "torch.distributed.checkpoint.filesystem\n_StorageInfo";
+
+/// Writes the index part by part.
+class MetadataPickle {
+public:
+  MetadataPickle(std::span<const TorchDistTensor> tensors,
+                 std::span<const TorchDistChunk> chunks,
+                 std::span<const TorchDistObject> objects,
+                 std::span<const std::string_view> files)
+      : tensors_(tensors), chunks_(chunks), objects_(objects), files_(files) {
+    sortChunks();
+  }
+
+  std::string write();
+
+private:
+  void sortChunks();
+  void properties(DType dtype);
+  void tensor(size_t index);
+  void storageData();
+  void place(uint32_t file, uint64_t offset, uint64_t length);
+  void storageMeta();
+
+  std::span<const TorchDistTensor> tensors_;
+  std::span<const TorchDistChunk> chunks_;
+  std::span<const TorchDistObject> objects_;
+  std::span<const std::string_view> files_;
+  std::vector<uint32_t> order_; ///< chunks by tensor
+  std::vector<uint32_t> first_; ///< of each tensor in `order_`, and the end
+  PickleWriter out_;
+};
+
+void MetadataPickle::sortChunks() {
+  first_.assign(tensors_.size() + 1, 0);
+  for (const TorchDistChunk &chunk : chunks_)
+    ++first_[chunk.tensor + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  std::vector<uint32_t> next(first_.begin(), first_.end() - 1);
+  order_.resize(chunks_.size());
+  for (uint32_t i = 0; i != chunks_.size(); ++i)
+    order_[next[chunks_[i].tensor]++] = i;
+}
+
+void MetadataPickle::properties(DType dtype) {
+  out_.newObject(propertiesClass);
+  out_.mark();
+  out_.global(std::string("torch\n").append(torchName(dtype)));
+  out_.global("torch.serialization\n_get_layout");
+  out_.text("torch.strided");
+  out_.tuple1();
+  out_.reduce();
+  out_.boolean(false); // requires_grad
+  out_.global(memoryFormatClass);
+  out_.integer(0); // contiguous
+  out_.tuple1();
+  out_.reduce();
+  out_.boolean(false); // pin_memory
+  out_.tupleFromMark();
+  out_.build();
+}
+
+void MetadataPickle::tensor(size_t index) {
+  out_.text(tensors_[index].key);
+  out_.newObject(tensorClass);
+  out_.emptyDict();
+  out_.mark();
+  out_.text("properties");
+  properties(tensors_[index].dtype);
+  out_.text("size");
+  out_.size(tensors_[index].shape);
+  out_.text("chunks");
+  out_.emptyList();
+  out_.mark();
+  for (uint32_t i = first_[index]; i != first_[index + 1]; ++i) {
+    const TorchDistChunk &chunk = chunks_[order_[i]];
+    out_.newObject(chunkClass);
+    out_.emptyDict();
+    out_.mark();
+    out_.text("offsets");
+    out_.size(chunk.start);
+    out_.text("sizes");
+    out_.size(chunk.shape);
+    out_.setItems();
+    out_.build();
+  }
+  out_.appends();
+  out_.setItems();
+  out_.build();
+}
+
+void MetadataPickle::place(uint32_t file, uint64_t offset, uint64_t length) {
+  out_.newObject(storageInfoClass);
+  out_.emptyDict();
+  out_.mark();
+  out_.text("relative_path");
+  out_.text(files_[file]);
+  out_.text("offset");
+  out_.integer(static_cast<int64_t>(offset));
+  out_.text("length");
+  out_.integer(static_cast<int64_t>(length));
+  out_.setItems();
+  out_.build();
+}
+
+/// A key of this dict is complete (BUILD) before SETITEMS hashes it.
+void MetadataPickle::storageData() {
+  out_.emptyDict();
+  out_.mark();
+  for (const TorchDistObject &object : objects_) {
+    out_.newObject(indexClass);
+    out_.emptyDict();
+    out_.mark();
+    out_.text("fqn");
+    out_.text(object.key);
+    out_.text("offset");
+    out_.none();
+    out_.text("index");
+    out_.none();
+    out_.setItems();
+    out_.build();
+    place(object.file, object.offset, object.length);
+  }
+  for (uint32_t i : order_) {
+    const TorchDistChunk &chunk = chunks_[i];
+    out_.newObject(indexClass);
+    out_.emptyDict();
+    out_.mark();
+    out_.text("fqn");
+    out_.text(tensors_[chunk.tensor].key);
+    out_.text("offset");
+    out_.size(chunk.start);
+    out_.text("index");
+    out_.none();
+    out_.setItems();
+    out_.build();
+    place(chunk.file, chunk.offset, chunk.length);
+  }
+  out_.setItems();
+}
+
+void MetadataPickle::storageMeta() {
+  out_.newObject(storageMetaClass);
+  out_.emptyDict();
+  out_.mark();
+  for (std::string_view field : {"checkpoint_id", "save_id", "load_id"}) {
+    out_.text(field);
+    out_.none();
+  }
+  out_.text("modules");
+  out_.emptyList();
+  out_.setItems();
+  out_.build();
+}
+
+std::string MetadataPickle::write() {
+  out_.newObject(metadataClass);
+  out_.emptyDict();
+  out_.mark();
+  out_.text("state_dict_metadata");
+  out_.emptyDict();
+  out_.mark();
+  for (const TorchDistObject &object : objects_) {
+    out_.text(object.key);
+    out_.newObject(bytesClass);
+  }
+  for (size_t i = 0; i != tensors_.size(); ++i)
+    tensor(i);
+  out_.setItems();
+  out_.text("planner_data");
+  out_.none();
+  out_.text("storage_data");
+  storageData();
+  out_.text("storage_meta");
+  storageMeta();
+  out_.text("version");
+  out_.text("1.0.0");
+  out_.setItems();
+  out_.build();
+  return std::move(out_).finish();
+}
+
+Result<Json> parseCommon(std::string_view commonJson) {
+  Result<Json> common = parseJson(commonJson, "the common state");
+  if (common && !common->is_object())
+    return fail("the common state is not a JSON object");
+  return common;
+}
+
+/// The items of the common state's dict, between its MARK and SETITEMS.
+void commonItems(PickleWriter &out, const Json &common) {
+  for (const auto &[key, value] : common.items()) {
+    out.text(key);
+    if (key == "args" && value.is_object())
+      out.nameSpace(value);
+    else
+      out.json(value);
+  }
+}
+
+void commonDict(PickleWriter &out, const Json &common) {
+  out.emptyDict();
+  out.mark();
+  commonItems(out, common);
+  out.setItems();
+}
+
+} // namespace
+
+std::string torchDistMetadata(std::span<const TorchDistTensor> tensors,
+                              std::span<const TorchDistChunk> chunks,
+                              std::span<const TorchDistObject> objects,
+                              std::span<const std::string_view> files) {
+  return MetadataPickle(tensors, chunks, objects, files).write();
+}
+
+std::string_view torchDistMarker() {
+  return R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})";
+}
+
+std::string extraStateObject() {
+  PickleWriter out;
+  out.emptyList();
+  out.tensor("0", DType::U8, Shape{0}.dims());
+  out.append();
+  std::string_view empty;
+  return archiveBytes("archive", std::move(out).finish(), {&empty, 1});
+}
+
+Result<std::string> commonFile(std::string_view commonJson) {
+  Result<Json> common = parseCommon(commonJson);
+  if (!common)
+    return std::unexpected(common.error());
+  PickleWriter out;
+  commonDict(out, *common);
+  return archiveBytes("common", std::move(out).finish(), {});
+}
+
+Result<std::string> commonObject(std::string_view commonJson) {
+  Result<Json> common = parseCommon(commonJson);
+  if (!common)
+    return std::unexpected(common.error());
+  PickleWriter out;
+  out.emptyList();
+  commonDict(out, *common);
+  out.append();
+  return archiveBytes("archive", std::move(out).finish(), {});
+}
+
+Result<std::string> rankFilePickle(std::string_view commonJson,
+                                   std::span<const RankTensor> tensors) {
+  Result<Json> common = parseCommon(commonJson);
+  if (!common)
+    return std::unexpected(common.error());
+  PickleWriter out;
+  out.emptyDict();
+  out.mark();
+  commonItems(out, *common);
+  out.text("model");
+  out.emptyDict();
+  if (!tensors.empty()) {
+    out.mark();
+    for (size_t i = 0; i != tensors.size(); ++i) {
+      out.text(tensors[i].key);
+      out.tensor(std::to_string(i), tensors[i].dtype, tensors[i].shape);
+    }
+    out.setItems();
+  }
+  out.setItems();
+  return std::move(out).finish();
+}
+
+} // namespace mbc
