@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+/// The number formats by their definitions, one element at a time. Slow and
+/// plain on purpose: tests compare every other implementation with these.
+/// Pure; any number of threads.
+namespace mbc::kernels {
+
+/// FP8 E4M3 (finite, no infinities): sign, 4 exponent bits with bias 7, 3
+/// mantissa bits; 0x7F and 0xFF are NaN.
+float decodeE4M3(uint8_t code);
+
+/// bfloat16 is the upper half of a float.
+float decodeBF16(uint16_t bits);
+/// IEEE half: 5 exponent bits with bias 15, 10 mantissa bits.
+float decodeF16(uint16_t bits);
+
+/// Round to nearest, ties to even. Every NaN becomes 0x7FC0.
+uint16_t encodeBF16(float value);
+/// Round to nearest, ties to even, overflow to infinity. Every NaN becomes
+/// 0x7E00.
+uint16_t encodeF16(float value);
+
+} // namespace mbc::kernels
