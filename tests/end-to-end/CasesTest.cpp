@@ -1,0 +1,304 @@
+#include "tests/end-to-end/Listing.h"
+#include "tests/end-to-end/Process.h"
+#include "tests/end-to-end/Scratch.h"
+#include "tests/fixtures/Fill.h"
+
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace mbc::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// BF16 of a number that BF16 holds exactly.
+void append(std::vector<std::byte> &bytes, float value) {
+  const auto bits = std::bit_cast<uint32_t>(value) >> 16;
+  bytes.push_back(static_cast<std::byte>(bits & 0xFF));
+  bytes.push_back(static_cast<std::byte>(bits >> 8));
+}
+
+class Cases : public testing::Test {
+protected:
+  Outcome convert(const std::string &from, const std::string &to,
+                  std::vector<std::string> options = {}) const {
+    options.insert(options.begin(),
+                   {"convert", scratch_ / from, scratch_ / to});
+    return mbc(options);
+  }
+
+  Scratch scratch_;
+};
+
+/// The bytes of one tensor of a per-rank or torch_dist checkpoint, found by the
+/// file and offset that `ls` reports.
+std::string stored(const std::string &root, const Json &row) {
+  uint64_t bytes = fixtures::elementSize(row["dtype"].get<std::string>());
+  for (uint64_t extent : row["shape"].get<std::vector<uint64_t>>())
+    bytes *= extent;
+  std::string file = row["file"];
+  std::string path = fs::exists(root + "/" + file) ? root + "/" + file
+                                                   : root + "/release/" + file;
+  return readText(path).substr(row["offset"], bytes);
+}
+
+// Row r of a vocabulary of 100 holds r + 1; padding must be zero and must not
+// come back.
+TEST_F(Cases, VocabularyPaddingIsZeroAndDoesNotLeak) {
+  HfModel model = fixture("llama");
+  model.config["vocab_size"] = 100;
+  std::vector<std::byte> tagged;
+  for (int row = 0; row != 100; ++row)
+    for (int column = 0; column != 112; ++column)
+      append(tagged, static_cast<float>(row + 1));
+  for (const char *name : {"lm_head.weight", "model.embed_tokens.weight"}) {
+    model.at(name).shape = {100, 112};
+    model.contents[name] = tagged;
+  }
+  model.write(scratch_ / "hf");
+  ASSERT_EQ(convert("hf", "mg", {"--tp", "2", "--format", "torch"}).status, 0);
+
+  const Json rows =
+      Json::parse(mbc({"ls", scratch_ / "mg", "--json"}).out, nullptr, false);
+  ASSERT_TRUE(rows.is_array());
+  int seen = 0;
+  for (const Json &row : rows) {
+    if (row["name"] != "embedding.word_embeddings.weight" &&
+        row["name"] != "output_layer.weight")
+      continue;
+    ++seen;
+    ASSERT_EQ(row["shape"], Json({128, 112}));
+    const std::string bytes = stored(scratch_ / "mg", row);
+    const std::string rank = row["rank"];
+    const size_t used = rank.starts_with("tp0") ? 100 * 112 * 2 : 0;
+    EXPECT_EQ(bytes.substr(0, used),
+              std::string(reinterpret_cast<const char *>(tagged.data()), used));
+    EXPECT_EQ(bytes.substr(used), std::string(128 * 112 * 2 - used, '\0'));
+  }
+  EXPECT_EQ(seen, 4);
+  ASSERT_EQ(convert("mg", "back").status, 0);
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+  EXPECT_EQ(Json::parse(readText(scratch_ / "back/config.json"))["vocab_size"],
+            100);
+}
+
+// A vocabulary of 768 stored as 4 x 192 or 4 x 256 rows: the stored size
+// decides on export.
+TEST_F(Cases, ExportTakesTheStoredVocabularySize) {
+  HfModel model = fixture("llama");
+  model.config["vocab_size"] = 768;
+  for (const char *name : {"lm_head.weight", "model.embed_tokens.weight"})
+    model.at(name).shape = {768, 112};
+  model.write(scratch_ / "hf");
+  const std::pair<const char *, int> cases[] = {{"64", 192}, {"128", 256}};
+  for (auto [divisor, rowsPerRank] : cases) {
+    SCOPED_TRACE(divisor);
+    const std::string target = std::string("mg") + divisor;
+    ASSERT_EQ(convert("hf", target,
+                      {"--tp", "4", "--format", "torch",
+                       "--make-vocab-size-divisible-by", divisor})
+                  .status,
+              0);
+    for (const Row &row : list(scratch_ / target))
+      if (row.name == "output_layer.weight") {
+        EXPECT_EQ(row.shape, (Extents{rowsPerRank, 112}));
+      }
+    ASSERT_EQ(convert(target, target + "-hf").status, 0);
+    EXPECT_EQ(difference(model.tensors(),
+                         readSafetensors(scratch_ / (target + "-hf"))),
+              "");
+  }
+}
+
+/// A model whose config says "tied" and whose files hold a head all the same.
+class TiedHead : public Cases,
+                 public testing::WithParamInterface<const char *> {
+protected:
+  HfModel model() const {
+    HfModel model = fixture(GetParam());
+    model.config["tie_word_embeddings"] = true;
+    const auto &embedding = model.at("model.embed_tokens.weight");
+    std::erase_if(model.files[0].tensors, [](const auto &tensor) {
+      return tensor.name == "lm_head.weight";
+    });
+    model.contents["lm_head.weight"] = fixtures::fill(
+        embedding.name, embedding.dtype, 0, embedding.elements());
+    model.add("lm_head.weight", embedding.dtype, embedding.shape);
+    return model;
+  }
+};
+
+TEST_P(TiedHead, EqualToTheEmbeddingIsAccepted) {
+  const HfModel source = model();
+  source.write(scratch_ / "hf");
+  const Outcome outcome = convert("hf", "mg", {"--pp", "1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const Row &row : list(scratch_ / "mg"))
+    EXPECT_NE(row.name, "output_layer.weight");
+  ASSERT_EQ(convert("mg", "back").status, 0);
+  // An equal copy is made again from its owner (--copies check).
+  EXPECT_EQ(difference(source.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+TEST_P(TiedHead, ADifferentRowIsRefusedByName) {
+  HfModel source = model();
+  const int64_t width = source.at("lm_head.weight").shape[1];
+  source.contents["lm_head.weight"][static_cast<size_t>(17 * width * 2 + 4)] ^=
+      std::byte{1};
+  source.write(scratch_ / "hf");
+  const Outcome outcome = convert("hf", "mg");
+  EXPECT_EQ(outcome.status, 1);
+  for (const char *word : {"lm_head.weight", "model.embed_tokens.weight", "17"})
+    EXPECT_TRUE(outcome.err.contains(word)) << outcome.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "mg/release"));
+  EXPECT_FALSE(fs::exists(scratch_ / "mg/latest_checkpointed_iteration.txt"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TiedHead,
+                         testing::Values("qwen2", "qwen3", "llama"),
+                         [](const auto &info) { return info.param; });
+
+// The deepseek_v3 fixture's MTP copies differ from the main tensors: refused
+// unless told to drop them.
+TEST_F(Cases, CopiesThatDifferAreRefusedUnlessDropped) {
+  fixture("deepseek_v3").write(scratch_ / "hf");
+  const Outcome outcome = convert("hf", "mg");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("model.layers.4.")) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("--copies")) << outcome.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "mg/release"));
+  EXPECT_EQ(convert("hf", "mg2", {"--copies", "drop"}).status, 0);
+}
+
+TEST_F(Cases, EqualCopiesComeBack) {
+  HfModel model = fixture("deepseek_v3");
+  const std::pair<const char *, const char *> copies[] = {
+      {"model.layers.4.embed_tokens.weight", "model.embed_tokens.weight"},
+      {"model.layers.4.shared_head.head.weight", "lm_head.weight"}};
+  for (auto [copy, owner] : copies)
+    model.contents[copy] = fixtures::fill(owner, "BF16", 0, 500 * 96);
+  model.write(scratch_ / "hf");
+  const Outcome outcome = convert("hf", "mg", {"--tp", "2", "--pp", "2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(convert("mg", "back").status, 0);
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+// 130 rows in blocks of 128, cut in the middle by TP 2: the values are those
+// of the block a row came from.
+TEST_F(Cases, RaggedBlocksAreCutByTensorParallelism) {
+  HfModel model = fixture("deepseek_v3_fp8");
+  const std::string mlp = "model.layers.0.mlp.";
+  for (const char *name : {"gate_proj", "up_proj", "down_proj"}) {
+    auto &weight = model.at(mlp + name + ".weight");
+    const bool down = std::string(name) == "down_proj";
+    weight.shape = down ? Extents{160, 130} : Extents{130, 160};
+    model.contents[weight.name] =
+        std::vector<std::byte>(130 * 160, std::byte{0x38}); // 1.0
+    model.at(weight.name + "_scale_inv").shape = {2, 2};
+    std::vector<std::byte> scales(16);
+    const float values[] = {0.5F, 2, 4, 8};
+    std::memcpy(scales.data(), values, 16);
+    model.contents[weight.name + "_scale_inv"] = scales;
+  }
+  model.config["intermediate_size"] = 130;
+  model.write(scratch_ / "hf");
+  const Outcome outcome = convert(
+      "hf", "mg", {"--tp", "2", "--format", "torch", "--copies", "drop"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  int seen = 0;
+  for (const Json &row :
+       Json::parse(mbc({"ls", scratch_ / "mg", "--json"}).out)) {
+    if (row["name"] != "decoder.layers.0.mlp.linear_fc1.weight" ||
+        !row["rank"].get<std::string>().starts_with("tp1"))
+      continue;
+    const std::string bytes = stored(scratch_ / "mg", row);
+    auto at = [&](size_t i, size_t j) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 2 * (i * 160 + j), 2);
+      return std::bit_cast<float>(uint32_t{bits} << 16);
+    };
+    ++seen;
+    for (size_t half : {size_t{0}, size_t{65}}) {
+      EXPECT_EQ(at(half + 62, 127), 0.5F);
+      EXPECT_EQ(at(half + 62, 128), 2.0F);
+      EXPECT_EQ(at(half + 63, 127), 4.0F);
+      EXPECT_EQ(at(half + 63, 128), 8.0F);
+    }
+  }
+  EXPECT_EQ(seen, 1);
+}
+
+// The head's own norm, mapped from the decoder's: two findings with their
+// places in the spec.
+TEST_F(Cases, AnMtpNormMappedFromTheDecodersNormIsRefused) {
+  for (const std::string family : {"deepseek_v3", "glm_moe_dsa", "glm5_next"}) {
+    SCOPED_TRACE(family);
+    fs::copy(MBC_SPECS, scratch_ / family, fs::copy_options::recursive);
+    // The rule may stand in the family's own file or in a shared block.
+    int replaced = 0;
+    for (const auto &entry :
+         fs::recursive_directory_iterator(scratch_ / family)) {
+      if (entry.path().extension() != ".mbspec")
+        continue;
+      std::string text = readText(entry.path());
+      const std::string right = "shared_head.norm.weight";
+      for (size_t at = text.find(right); at != std::string::npos;
+           at = text.find(right, at + 1), ++replaced)
+        text.replace(at, right.size(),
+                     family == "glm5_next" ? "^model.language_model.norm.weight"
+                                           : "^model.norm.weight");
+      writeText(entry.path(), text);
+    }
+    ASSERT_GT(replaced, 0);
+    fixture(family).write(scratch_ / (family + "-hf"));
+    const Outcome outcome =
+        mbc({"check", scratch_ / (family + "-hf"), "--spec-path",
+             scratch_ / family, "--copies", "drop"});
+    EXPECT_EQ(outcome.status, 1);
+    for (const char *word :
+         {"norm.weight", "shared_head.norm.weight", ".mbspec:"})
+      EXPECT_TRUE(outcome.err.contains(word)) << outcome.err;
+  }
+}
+
+// A pickle that calls something is refused with its name, and nothing is run.
+TEST_F(Cases, PicklesThatCallSomethingAreRefused) {
+  fixture("llama").write(scratch_ / "hf");
+  ASSERT_EQ(convert("hf", "mg").status, 0);
+  const std::string marker = scratch_ / "marker";
+  const std::pair<std::string, std::string> pickles[] = {
+      {"posix.system", "cposix\nsystem\n(S'touch " + marker + "'\ntR."},
+      {"builtins.eval", "c__builtin__\neval\n(S'1'\ntR."},
+      {"os.system", "\x80\x02"
+                    "cos\nsystem\nX\x02\x00\x00\x00ls\x85R."}};
+  for (const auto &[name, bytes] : pickles) {
+    SCOPED_TRACE(name);
+    writeText(scratch_ / "mg/release/.metadata",
+              name == "os.system" ? std::string("\x80\x02"
+                                                "cos\nsystem\nX\x02"
+                                                "\0\0\0ls\x85R.",
+                                                24)
+                                  : bytes);
+    for (const std::vector<std::string> &arguments :
+         {std::vector<std::string>{"ls", scratch_ / "mg"},
+          {"convert", scratch_ / "mg", scratch_ / "back"}}) {
+      const Outcome outcome = mbc(arguments);
+      EXPECT_EQ(outcome.status, 1) << spell(arguments);
+      EXPECT_TRUE(outcome.err.contains(".metadata")) << outcome.err;
+      EXPECT_TRUE(outcome.err.contains(name.substr(name.find('.') + 1)))
+          << outcome.err;
+    }
+    EXPECT_FALSE(fs::exists(marker));
+    EXPECT_FALSE(fs::exists(scratch_ / "back/config.json"));
+  }
+}
+
+} // namespace
+} // namespace mbc::test
