@@ -61,7 +61,12 @@ struct Record {
   std::vector<std::string> copies;
   std::vector<std::string> forms; ///< choices of `either`
   std::string spec;               ///< name of the spec
+  /// Keys point into the tensors' names; a move of the record keeps them.
   std::unordered_map<std::string_view, uint32_t> byName;
+
+  Record() = default;
+  Record(Record &&) = default;
+  Record &operator=(Record &&) = default;
 
   const RecordedTensor *find(std::string_view name) const {
     auto it = byName.find(name);

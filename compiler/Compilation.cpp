@@ -1,0 +1,189 @@
+#include "compiler/Compilation.h"
+
+#include "compiler/BindCommon.h"
+#include "compiler/FindSpec.h"
+#include "compiler/ImportRecord.h"
+#include "compiler/MegatronArgs.h"
+#include "runtime/File.h"
+#include "runtime/HfDirectory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace mbc::compiler {
+
+bool Compilation::fail(Error error) {
+  diagnostics.error({}, std::move(error.message));
+  return false;
+}
+
+bool Compilation::prepare() {
+  return open() && openConfig() && evaluateSpec() && bind();
+}
+
+bool Compilation::open() {
+  Result<Checkpoint> opened = openCheckpoint(options.source);
+  if (!opened)
+    return fail(opened.error());
+  checkpoint = std::move(*opened);
+  notes = checkpoint.notes;
+  direction = checkpoint.format == Format::Safetensors ? Direction::Import : Direction::Export;
+  bool wantsHf = options.format == "hf";
+  if (!options.format.empty() && wantsHf != (direction == Direction::Export))
+    return fail({fmt::format("--format {}: {} is a {} checkpoint, which goes to {}",
+                             options.format, options.source,
+                             wantsHf ? "Hugging Face" : "Megatron",
+                             wantsHf ? "Megatron (torch_dist or torch)" : "Hugging Face (hf)")});
+  if (checkpoint.recordJson.empty())
+    return true;
+  Result<Record> read = readRecord(checkpoint.recordJson);
+  if (!read)
+    return fail(read.error());
+  record = std::move(*read);
+  hasRecord = true;
+  return true;
+}
+
+bool Compilation::openConfig() {
+  configText = checkpoint.configJson;
+  configOrigin = checkpoint.root + "/config.json";
+  if (!options.hfConfig.empty()) {
+    configOrigin = options.hfConfig + "/config.json";
+    Result<std::string> text = readWholeFile(configOrigin);
+    if (!text)
+      return fail(text.error());
+    configText = std::move(*text);
+    hfSidecarRoot = options.hfConfig;
+    Result<std::vector<std::string>> sidecars = listSidecars(options.hfConfig);
+    if (!sidecars)
+      return fail(sidecars.error());
+    hfSidecars = std::move(*sidecars);
+  }
+  if (configText.empty())
+    return fail({direction == Direction::Import
+                     ? fmt::format("{} has no config.json", checkpoint.root)
+                     : fmt::format("{} has no record of its Hugging Face config; name a folder "
+                                   "with config.json by --hf-config DIR",
+                                   checkpoint.root)});
+  Result<ConfigFacts> read = readConfigFacts(configText, configOrigin);
+  if (!read)
+    return fail(read.error());
+  facts = std::move(*read);
+  return true;
+}
+
+/// `--hf-experts per-expert` is the form `per_expert` of the language.
+static std::string formName(std::string option) {
+  std::replace(option.begin(), option.end(), '-', '_');
+  return option;
+}
+
+bool Compilation::evaluateSpec() {
+  std::string directory = specDirectory(options.specPath);
+  std::string path = options.spec;
+  if (path.empty())
+    path = findSpec(facts, directory, notes, diagnostics);
+  if (path.empty())
+    return false;
+  spec = dsl::parseFile(path, {directory}, diagnostics);
+  if (!spec)
+    return false;
+  TensorsByName byName(checkpoint);
+  dsl::NameOracle oracle;
+  oracle.known = direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
+  oracle.exists = [&](std::string_view name) { return byName.find(name) != TensorsByName::none; };
+  oracle.withPrefix = [&](std::string_view prefix) {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
+      if (const std::string &name = checkpoint.tensors[i].name;
+          name.starts_with(prefix) && byName.find(name) == i)
+        names.push_back(name);
+    return names;
+  };
+  if (!options.experts.empty())
+    oracle.preferredForms.push_back(formName(options.experts));
+  if (!options.hfExperts.empty())
+    oracle.preferredForms.push_back(formName(options.hfExperts));
+  if (hasRecord && direction == Direction::Export)
+    oracle.preferredForms.insert(oracle.preferredForms.end(), record.forms.begin(),
+                                 record.forms.end());
+  model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  for (const std::string &field : model.unreadConfigFields)
+    notes.push_back(fmt::format("config.json: {} is read by nothing in {}", field, model.name));
+  return !diagnostics.hasErrors();
+}
+
+BindInput Compilation::bindInput() const {
+  return {model,           checkpoint,          options,
+          layout,          facts.dtype,         facts.blockRows,
+          facts.blockColumns, hasRecord ? &record : nullptr};
+}
+
+bool Compilation::bind() {
+  if (direction == Direction::Import) {
+    layout = makeLayout(options, model, diagnostics);
+    binding = bindImport(bindInput(), diagnostics);
+  } else {
+    if (checkpoint.format == Format::TorchRanks) {
+      Result<ParallelLayout> read = layoutFromArgs(checkpoint.argsJson);
+      if (!read)
+        return fail(read.error());
+      layout = std::move(*read);
+    }
+    binding = bindExport(bindInput(), diagnostics);
+  }
+  notes.insert(notes.end(), binding.notes.begin(), binding.notes.end());
+  if (diagnostics.hasErrors())
+    return false;
+  if (direction == Direction::Import)
+    checkRoundTrip(ruleClasses(), {{1, 1}, {2, 2}, {layout.tp, layout.etp}}, diagnostics);
+  return !diagnostics.hasErrors();
+}
+
+std::vector<RuleClass> Compilation::ruleClasses() const {
+  std::vector<RuleClass> classes;
+  for (const BoundClass &bound : binding.classes)
+    classes.push_back(bound.type);
+  return classes;
+}
+
+ShardLayout Compilation::shardLayout() const {
+  return {layout.tp, layout.etp, options.format == "torch"};
+}
+
+Result<std::string> Compilation::graph(const std::string &stage, const std::string &format) {
+  return graphText(ruleClasses(), direction, shardLayout(), stage, format);
+}
+
+std::string Compilation::mappingText() const {
+  std::map<std::pair<uint32_t, std::string>, size_t> counts;
+  std::string text;
+  for (const BoundClass &bound : binding.classes) {
+    const dsl::Mapping &mapping = *bound.type.mapping;
+    const dsl::RuleInstance &first = model.instances[bound.instances.front()];
+    text += fmt::format("{:5} x  {}  <-", bound.instances.size(), first.megatron.front());
+    for (size_t k = 0; k != std::min<size_t>(first.hf.size(), 4); ++k)
+      text += fmt::format("  {} {} {}", first.hf[k],
+                          safetensorsName(bound.type.hf[k].dtype), toString(bound.type.hf[k].shape));
+    if (first.hf.size() > 4)
+      text += fmt::format("  and {} more", first.hf.size() - 4);
+    if (mapping.where.file)
+      text += fmt::format("    [line {}]", mapping.where.line);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string Compilation::summary() const {
+  size_t instances = 0;
+  for (const BoundClass &bound : binding.classes)
+    instances += bound.instances.size();
+  return fmt::format("{}: {} tensors in {} files, {} rules in {} classes; names, shapes, "
+                     "dtypes, divisions and the round trip hold{}\n",
+                     model.name, checkpoint.tensors.size(), checkpoint.files.size(), instances,
+                     binding.classes.size(),
+                     direction == Direction::Import ? " at " + layout.toString() : "");
+}
+
+} // namespace mbc::compiler

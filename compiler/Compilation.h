@@ -1,0 +1,69 @@
+#pragma once
+
+#include "compiler/Bind.h"
+#include "compiler/ConfigJson.h"
+#include "compiler/PlanWriter.h"
+#include "dsl/Parse.h"
+
+#include <memory>
+#include <string>
+
+namespace mbc::compiler {
+
+/// One checkpoint, its spec and a layout, taken through the stages: opened,
+/// evaluated, bound and checked by `prepare`; compiled to a plan by `plan`.
+/// What goes wrong is in `diagnostics`. Not thread-safe.
+class Compilation {
+public:
+  explicit Compilation(Options options) : options(std::move(options)) {}
+
+  /// Everything that can be known without tensor data. False if there is an
+  /// error.
+  bool prepare();
+
+  /// The plan; after a successful `prepare`.
+  Result<std::string> plan();
+
+  /// The graph's text at a stage; after a successful `prepare`.
+  Result<std::string> graph(const std::string &stage, const std::string &format);
+
+  /// The mapping as understood: a line a rule, with its number of instances.
+  std::string mappingText() const;
+  /// One line that says what was checked.
+  std::string summary() const;
+
+  dsl::Diagnostics diagnostics;
+  std::vector<std::string> notes;
+
+private:
+  bool open();
+  bool openConfig();
+  bool evaluateSpec();
+  bool bind();
+  bool fail(Error error);
+
+  BindInput bindInput() const;
+  ShardLayout shardLayout() const;
+  std::vector<RuleClass> ruleClasses() const;
+  std::string commonJson() const;
+  Result<Target> placeTarget(const TensorProgram &program) const;
+  void addImportSidecars(PlanContent &content) const;
+  Result<void> addExportSidecars(PlanContent &content, const Target &target) const;
+  std::vector<std::pair<std::string, std::string>> copiesToMake() const;
+
+  Options options;
+  Direction direction = Direction::Import;
+  Checkpoint checkpoint;
+  std::string configText, configOrigin;
+  std::string hfSidecarRoot; ///< --hf-config: sidecars come from there
+  std::vector<std::string> hfSidecars;
+  ConfigFacts facts;
+  std::unique_ptr<const dsl::Spec> spec;
+  dsl::Model model;
+  ParallelLayout layout;
+  Record record;
+  bool hasRecord = false;
+  Binding binding;
+};
+
+} // namespace mbc::compiler

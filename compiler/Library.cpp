@@ -1,0 +1,142 @@
+#include "compiler/Compilation.h"
+#include "compiler/FindSpec.h"
+#include "runtime/CompilerInterface.h"
+#include "runtime/Json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+using namespace mbc;
+using namespace mbc::compiler;
+
+static std::string text(const char *value) { return value ? value : ""; }
+
+static void send(mbc_sink sink, std::string_view bytes) {
+  sink.write(sink.context, bytes.data(), bytes.size());
+}
+
+static Options optionsOf(const mbc_compile_options &given) {
+  Options options;
+  options.source = text(given.source);
+  options.spec = text(given.spec);
+  options.specPath = text(given.spec_path);
+  options.config = text(given.config);
+  options.format = text(given.format);
+  options.experts = text(given.experts);
+  options.hfExperts = text(given.hf_experts);
+  options.dtype = text(given.dtype);
+  options.copies = text(given.copies);
+  options.hfConfig = text(given.hf_config);
+  options.pipelineLayout = text(given.pipeline_layout);
+  auto size = [](int64_t value) { return value == 0 ? 1 : value; };
+  options.tp = size(given.tp);
+  options.pp = size(given.pp);
+  options.ep = size(given.ep);
+  options.etp = given.etp;
+  options.firstStageLayers = given.first_stage_layers;
+  options.lastStageLayers = given.last_stage_layers;
+  options.vocabDivisor = given.vocab_divisor;
+  options.maxShardSize = given.max_shard_size;
+  return options;
+}
+
+/// Findings one under the other, then the notes.
+static void sendFindings(const dsl::Diagnostics &diagnostics,
+                         const std::vector<std::string> &notes, mbc_sink sink) {
+  for (const dsl::Diagnostic &diagnostic : diagnostics.all())
+    send(sink, dsl::toString(diagnostic));
+  for (const std::string &note : notes)
+    send(sink, "note: " + note + "\n");
+}
+
+static int failed(const Error &error, mbc_sink sink) {
+  send(sink, "error: " + error.message + "\n");
+  return 1;
+}
+
+static int compilePlan(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+  Compilation compilation(optionsOf(*given));
+  bool prepared = compilation.prepare();
+  Result<std::string> plan = prepared ? compilation.plan() : std::string();
+  // The plan brings the notes; the run shows them.
+  sendFindings(compilation.diagnostics, {}, diagnostics);
+  if (!prepared || compilation.diagnostics.hasErrors())
+    return 1;
+  if (!plan)
+    return failed(plan.error(), diagnostics);
+  send(out, *plan);
+  return 0;
+}
+
+static int check(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+  Compilation compilation(optionsOf(*given));
+  bool holds = compilation.prepare();
+  if (given->json) {
+    Json findings = Json::array();
+    for (const dsl::Diagnostic &finding : compilation.diagnostics.all())
+      findings.push_back({{"text", finding.text},
+                          {"file", finding.where.file ? finding.where.file->path : ""},
+                          {"line", finding.where.line},
+                          {"column", finding.where.column}});
+    send(out, Json{{"ok", holds}, {"findings", findings}, {"notes", compilation.notes}}.dump(1) + "\n");
+    return holds ? 0 : 1;
+  }
+  sendFindings(compilation.diagnostics, compilation.notes, diagnostics);
+  if (!holds)
+    return 1;
+  if (given->verbose > 0)
+    send(out, compilation.mappingText());
+  send(out, compilation.summary());
+  return 0;
+}
+
+static int graph(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+  Compilation compilation(optionsOf(*given));
+  bool prepared = compilation.prepare();
+  sendFindings(compilation.diagnostics, {}, diagnostics);
+  if (!prepared)
+    return 1;
+  Result<std::string> graph = compilation.graph(text(given->graph_stage), text(given->graph_format));
+  if (!graph)
+    return failed(graph.error(), diagnostics);
+  send(out, *graph);
+  return 0;
+}
+
+static int specs(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+  dsl::Diagnostics findings;
+  std::vector<SpecEntry> entries = listSpecs(specDirectory(text(given->spec_path)), findings);
+  sendFindings(findings, {}, diagnostics);
+  Json rows = Json::array();
+  for (const SpecEntry &entry : entries) {
+    if (given->json)
+      rows.push_back({{"name", entry.header.name},
+                      {"architectures", entry.header.architectures},
+                      {"model_type", entry.header.modelType},
+                      {"megatron", entry.header.megatron},
+                      {"file", entry.path}});
+    else
+      send(out, fmt::format("{:14} {:12} {}\n", entry.header.name, entry.header.megatron,
+                            fmt::join(entry.header.architectures, ", ")));
+  }
+  if (given->json)
+    send(out, rows.dump(1) + "\n");
+  return findings.hasErrors() ? 1 : 0;
+}
+
+/// No exception leaves the library.
+template <int (*function)(const mbc_compile_options *, mbc_sink, mbc_sink)>
+static int guarded(const mbc_compile_options *options, mbc_sink out, mbc_sink diagnostics) {
+  try {
+    return function(options, out, diagnostics);
+  } catch (const std::exception &failure) {
+    return failed({fmt::format("internal error: {}", failure.what())}, diagnostics);
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) const mbc_compiler *mbc_compiler_table(void) {
+  static const mbc_compiler table{MBC_COMPILER_ABI, guarded<compilePlan>, guarded<check>,
+                                  guarded<graph>, guarded<specs>};
+  return &table;
+}
