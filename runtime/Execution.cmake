@@ -11,6 +11,18 @@ add_custom_target(mbc-plan-schema DEPENDS ${planHeader})
 add_dependencies(mbc-runtime mbc-plan-schema)
 
 target_sources(mbc-runtime PRIVATE
+  BufferPool.cpp
+  Comparisons.cpp
+  Executor.cpp
+  ItemWriter.cpp
+  KernelPieces.cpp
+  OldCheckpoint.cpp
+  Progress.cpp
+  Publish.cpp
+  RunLock.cpp
+  TargetFraming.cpp
+  UnitCompute.cpp
+  UnitGraph.cpp
   Kernels.cpp
   Plan.cpp
   PlanCheck.cpp

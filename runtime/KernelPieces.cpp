@@ -120,9 +120,8 @@ void forEachKernelPiece(const Tile &tile, const plan::Scales *scales,
     return;
   }
   Axis along = take(axes, [](const Axis &axis) { return axis.source == 1; });
-  Axis rows = take(axes, [&](const Axis &axis) {
-    return axis.source == scales->columns();
-  });
+  Axis rows = take(
+      axes, [&](const Axis &axis) { return axis.source == scales->columns(); });
   WeightPieces pieces(*scales, tile.source, visit);
   forEachRest(axes, 0, 0, [&](int64_t source, int64_t target) {
     return pieces.rectangle(source, target, rows, along);

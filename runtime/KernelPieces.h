@@ -17,8 +17,8 @@ struct KernelPiece {
 
 /// Cuts a tile into two-dimensional pieces. With scales, the piece's rows and
 /// columns are those of the weight (consecutive rows, consecutive columns, one
-/// row's end never crossed), as its blocks follow from row0 and column0. `scales`
-/// null: any two axes. Stops when `visit` returns false.
+/// row's end never crossed), as its blocks follow from row0 and column0.
+/// `scales` null: any two axes. Stops when `visit` returns false.
 void forEachKernelPiece(const Tile &tile, const plan::Scales *scales,
                         const std::function<bool(const KernelPiece &)> &visit);
 

@@ -33,6 +33,8 @@ public:
 
   /// Writes pieces that ascend by offset; neighbours go out in one call.
   Result<void> write(uint32_t file, std::span<const Piece> pieces);
+  /// The file, created if need be; valid until `close`.
+  Result<const OutputFile *> opened(uint32_t file);
   /// An item of the file is written. True if it was the last one: the caller
   /// then writes what frames the whole file and calls `close`.
   bool itemDone(uint32_t file);
@@ -49,7 +51,6 @@ private:
     std::atomic<uint32_t> items = 0; ///< not yet done
     uint64_t objects = 0;
   };
-  Result<const OutputFile *> opened(uint32_t file);
   Result<void> create(uint32_t file, State &state);
   Result<void> writeRun(const OutputFile &output, std::span<const Piece> run);
 

@@ -1,10 +1,9 @@
 #include "runtime/UnitCompute.h"
 #include "runtime/KernelPieces.h"
 #include "runtime/Plan.h"
+#include "runtime/TorchArchive.h"
 
 #include <cstdlib>
-#include <libdeflate.h>
-#include <zlib.h>
 
 namespace mbc {
 namespace {
@@ -75,8 +74,8 @@ private:
   const Unit &unit_;
 };
 
-Result<const void *>
-KernelRun::scaleAddress(const Band &band, const plan::Scales &scales) const {
+Result<const void *> KernelRun::scaleAddress(const Band &band,
+                                             const plan::Scales &scales) const {
   const plan::Class &kind = *plan_.classes()->Get(band.kind);
   const plan::Input &input = *kind.inputs()->Get(scales.input());
   const plan::Source &source = *plan_.sources()->Get(kind.sources()->Get(
@@ -97,8 +96,8 @@ std::unexpected<Error> KernelRun::inexact(const Move &move, const Band &band,
                                           const Tile &tile,
                                           int64_t source) const {
   const plan::Class &kind = *plan_.classes()->Get(band.kind);
-  uint32_t row = kind.sources()->Get(
-      band.instance * kind.inputs()->size() + move.tile.input);
+  uint32_t row = kind.sources()->Get(band.instance * kind.inputs()->size() +
+                                     move.tile.input);
   std::string from = row < length(plan_.source_names())
                          ? plan_.source_names()->Get(row)->str()
                          : fmt::format("input {}", tile.input);
@@ -160,7 +159,7 @@ Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
   KernelRun kernelRun(plan, kernels, unit);
   for (const Move &move : unit.moves) {
     const Band &band = unit.bands[move.band];
-    std::byte *bytes = unit.buffer.get() + band.place;
+    std::byte *bytes = unit.at(band.place);
     const plan::Class &kind = *plan.classes()->Get(band.kind);
     Result<void> done;
     if (move.tile.input < 0)
@@ -175,12 +174,8 @@ Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
   }
   if (withCrc)
     for (Band &band : unit.bands)
-      band.crc = libdeflate_crc32(0, unit.buffer.get() + band.place, band.bytes());
+      band.crc = crc32(0, {unit.at(band.place), band.bytes()});
   return {};
-}
-
-uint32_t joinCrc(uint32_t first, uint32_t second, uint64_t secondBytes) {
-  return crc32_combine(first, second, static_cast<z_off_t>(secondBytes));
 }
 
 } // namespace mbc

@@ -13,7 +13,4 @@ namespace mbc {
 Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
                      bool withCrc);
 
-/// CRC-32 of two byte strings joined, from those of each.
-uint32_t joinCrc(uint32_t first, uint32_t second, uint64_t secondBytes);
-
 } // namespace mbc

@@ -42,7 +42,7 @@ const std::byte *Unit::find(uint32_t file, uint64_t begin, uint64_t end) const {
   const Read &read = *std::prev(after);
   if (read.file != file || end > read.offset + read.length)
     return nullptr;
-  return buffer.get() + read.place + (begin - read.offset);
+  return at(read.place + (begin - read.offset));
 }
 
 Schedule::Schedule(const plan::Plan &plan, uint64_t unitBytes) : plan_(plan) {

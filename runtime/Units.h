@@ -1,12 +1,12 @@
 #pragma once
 
+#include "runtime/BufferPool.h"
 #include "runtime/Plan_generated.h"
 #include "runtime/Result.h"
 #include "runtime/Tiles.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace mbc {
@@ -50,8 +50,9 @@ struct Unit {
   std::vector<Read> direct; ///< straight into a band
   std::vector<Move> moves;
   size_t bytes = 0; ///< of the buffer
-  std::unique_ptr<std::byte[]> buffer;
+  Buffer buffer;
 
+  std::byte *at(size_t place) const { return buffer.bytes.get() + place; }
   /// Where bytes [begin, end) of a file are staged; null if not in one piece.
   const std::byte *find(uint32_t file, uint64_t begin, uint64_t end) const;
 };

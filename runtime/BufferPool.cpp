@@ -1,0 +1,28 @@
+#include "runtime/BufferPool.h"
+
+namespace mbc {
+
+Buffer BufferPool::take(size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    for (Buffer &candidate : free_)
+      if (candidate.capacity >= bytes && candidate.capacity / 2 <= bytes) {
+        Buffer taken = std::move(candidate);
+        candidate = std::move(free_.back());
+        free_.pop_back();
+        held_ -= taken.capacity;
+        return taken;
+      }
+  }
+  return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+}
+
+void BufferPool::give(Buffer buffer) {
+  std::lock_guard lock(mutex_);
+  if (!buffer.bytes || held_ + buffer.capacity > keep_)
+    return;
+  held_ += buffer.capacity;
+  free_.push_back(std::move(buffer));
+}
+
+} // namespace mbc

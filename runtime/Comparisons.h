@@ -1,0 +1,20 @@
+#pragma once
+
+#include "runtime/Plan_generated.h"
+#include "runtime/Result.h"
+#include "runtime/SourceFiles.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mbc {
+
+/// Reads what the plan says must be equal (a tied copy and its owner) or zero
+/// (padding rows). A difference of the first kind is an error that names both
+/// tensors and the row; one of the second kind is a note. Uses all threads of
+/// the calling arena, and two buffers of at most `chunk` bytes on each.
+Result<std::vector<std::string>>
+compareSources(const plan::Plan &plan, SourceFiles &files, uint64_t chunk);
+
+} // namespace mbc

@@ -1,0 +1,162 @@
+#include "runtime/UnitGraph.h"
+#include "runtime/UnitCompute.h"
+
+#include <exception>
+#include <oneapi/tbb/flow_graph.h>
+
+namespace mbc {
+namespace flow = tbb::flow;
+
+struct UnitGraph::Nodes {
+  flow::graph graph;
+  flow::function_node<UnitPointer, UnitPointer> read, compute;
+  flow::function_node<UnitPointer> write;
+};
+
+/// Of the budget, an eighth may lie in the pool, waiting for the next unit.
+UnitGraph::UnitGraph(const Schedule &schedule, const UnitServices &services,
+                     uint64_t budget, unsigned threads)
+    : services_(services), schedule_(schedule), pool_(budget / 8),
+      budget_(budget - budget / 8), most_(3 * threads) {}
+
+void UnitGraph::stop(Error error) {
+  std::lock_guard lock(admission_);
+  if (!failure_)
+    failure_ = std::move(error);
+  stopped_ = true;
+}
+
+/// Runs one stage. Nothing may be thrown into the graph.
+template <typename Step>
+UnitGraph::UnitPointer UnitGraph::step(const UnitPointer &unit, Step step) {
+  if (stopped())
+    return unit;
+  try {
+    if (Result<void> done = step(); !done)
+      stop(done.error());
+  } catch (const std::exception &exception) {
+    stop({fmt::format("a unit of {} bytes failed: {}; a smaller --memory may "
+                      "help",
+                      unit->bytes, exception.what())});
+  }
+  return unit;
+}
+
+Result<void> UnitGraph::run() {
+  Nodes nodes{{},
+              {nodes.graph, flow::unlimited,
+               [this](const UnitPointer &unit) {
+                 return step(unit, [&] { return read(*unit); });
+               }},
+              {nodes.graph, flow::unlimited,
+               [this](const UnitPointer &unit) {
+                 return step(unit, [&] {
+                   return compute(services_.plan, services_.kernels, *unit,
+                                  services_.crc);
+                 });
+               }},
+              {nodes.graph, flow::unlimited, [this](const UnitPointer &unit) {
+                 step(unit, [&] { return services_.writer.write(*unit); });
+                 finish(unit);
+               }}};
+  flow::make_edge(nodes.read, nodes.compute);
+  flow::make_edge(nodes.compute, nodes.write);
+  nodes_ = &nodes;
+  admit();
+  nodes.graph.wait_for_all();
+  nodes_ = nullptr;
+  if (failure_)
+    return std::unexpected(*failure_);
+  return {};
+}
+
+Result<void> UnitGraph::read(Unit &unit) {
+  unit.buffer = pool_.take(unit.bytes);
+  for (const std::vector<Read> *reads : {&unit.staged, &unit.direct})
+    for (const Read &read : *reads) {
+      if (stopped())
+        return {};
+      Result<void> done = services_.sources.read(
+          read.file, read.offset, {unit.at(read.place), read.length});
+      if (!done)
+        return done;
+      bytesRead_ += read.length;
+    }
+  return {};
+}
+
+void UnitGraph::finish(const UnitPointer &unit) {
+  if (services_.progress)
+    for (const Band &band : unit->bands)
+      services_.progress->add(band.bytes());
+  uint64_t bytes = unit->bytes;
+  pool_.give(std::move(unit->buffer));
+  {
+    std::lock_guard lock(admission_);
+    flying_ -= bytes;
+    --units_;
+  }
+  admit();
+}
+
+/// The next unit that fits into the budget by itself.
+std::optional<Unit> UnitGraph::next() {
+  if (waiting_)
+    return std::exchange(waiting_, std::nullopt);
+  while (!halves_.empty() || nextKey_ != schedule_.keys().size()) {
+    UnitKey key;
+    if (halves_.empty()) {
+      key = schedule_.keys()[nextKey_++];
+    } else {
+      key = halves_.front();
+      halves_.pop_front();
+    }
+    Unit unit = schedule_.prepare(key);
+    if (unit.bands.empty())
+      continue;
+    if (unit.bytes <= budget_)
+      return unit;
+    bool single = key.count == 1;
+    for (const Band &band : unit.bands)
+      single = single && band.range.end - band.range.begin <= 1;
+    if (single) {
+      if (!failure_)
+        failure_ = Error{fmt::format(
+            "one element and its scales need {} bytes of buffers, the bound "
+            "allows {}: give more --memory",
+            unit.bytes, budget_)};
+      stopped_ = true;
+      return std::nullopt;
+    }
+    for (const UnitKey &half : schedule_.split(key))
+      halves_.push_back(half);
+  }
+  return std::nullopt;
+}
+
+/// Lets units in while they fit. Never blocks: whoever finishes a unit lets in
+/// the next, so one thread is enough to make progress.
+void UnitGraph::admit() {
+  std::lock_guard lock(admission_);
+  try {
+    while (!stopped() && units_ < most_) {
+      std::optional<Unit> unit = next();
+      if (!unit)
+        return;
+      if (units_ != 0 && flying_ + unit->bytes > budget_) {
+        waiting_ = std::move(unit);
+        return;
+      }
+      flying_ += unit->bytes;
+      ++units_;
+      nodes_->read.try_put(std::make_shared<Unit>(std::move(*unit)));
+    }
+  } catch (const std::exception &exception) {
+    if (!failure_)
+      failure_ =
+          Error{fmt::format("units cannot be made: {}", exception.what())};
+    stopped_ = true;
+  }
+}
+
+} // namespace mbc
