@@ -1,9 +1,9 @@
 #include "compiler/Compilation.h"
 
-#include "compiler/BindCommon.h"
-#include "compiler/FindSpec.h"
-#include "compiler/ImportRecord.h"
-#include "compiler/MegatronArgs.h"
+#include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/FindSpec.h"
+#include "compiler/Target/ImportRecord.h"
+#include "compiler/Target/MegatronArgs.h"
 #include "runtime/File.h"
 #include "runtime/HfDirectory.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "compiler/Bind.h"
-#include "compiler/ConfigJson.h"
-#include "compiler/PlanWriter.h"
+#include "compiler/Binding/Bind.h"
+#include "compiler/Binding/ConfigJson.h"
+#include "compiler/Target/PlanWriter.h"
 #include "dsl/Parse.h"
 
 #include <memory>

@@ -1,8 +1,8 @@
 #include "compiler/Compilation.h"
 
-#include "compiler/BindCommon.h"
-#include "compiler/ImportRecord.h"
-#include "compiler/MegatronArgs.h"
+#include "compiler/Binding/BindCommon.h"
+#include "compiler/Target/ImportRecord.h"
+#include "compiler/Target/MegatronArgs.h"
 #include "runtime/File.h"
 #include "runtime/Json.h"
 #include "runtime/TorchDistWriter.h"

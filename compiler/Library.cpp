@@ -1,5 +1,5 @@
 #include "compiler/Compilation.h"
-#include "compiler/FindSpec.h"
+#include "compiler/Binding/FindSpec.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "compiler/Binding/Layout.h"
+#include "compiler/RuleClass.h"
+#include "dsl/Model.h"
+#include "runtime/Checkpoint.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace mbc::compiler {
+
+/// A stored piece of a source tensor: indices into Checkpoint::tensors and
+/// StoredTensor::pieces.
+struct SourceRef {
+  uint32_t tensor = 0, piece = 0;
+};
+
+/// Bytes that must be equal: a tied copy and its owner. Without an owner, the
+/// bytes should be zero (vocabulary padding).
+struct BoundComparison {
+  SourceRef copy;
+  uint64_t copyOffset = 0; ///< bytes into the piece
+  bool hasOwner = false;
+  SourceRef owner;
+  uint64_t ownerOffset = 0;
+  uint64_t bytes = 0, rowBytes = 0;
+  std::string copyName, ownerName;
+};
+
+/// A class of rule instances and the pieces that each instance reads.
+struct BoundClass {
+  RuleClass type;
+  std::vector<uint32_t> instances; ///< indices into Model::instances
+  uint32_t refsPerInstance = 0;
+  /// instances x refsPerInstance: by operand, its parts, then its scale.
+  std::vector<SourceRef> refs;
+};
+
+/// The rules of a model bound to the tensors of a checkpoint.
+struct Binding {
+  Direction direction = Direction::Import;
+  std::vector<BoundClass> classes;
+  std::vector<BoundComparison> comparisons;
+  std::vector<std::string> notes;
+  std::vector<std::string> copies;  ///< tied HF copies that the source holds
+  std::vector<std::string> dropped; ///< tied HF copies left out on request
+  int64_t paddedVocab = 0;
+};
+
+/// What `mbc/record.json` says of the HF tensors that an import came from.
+struct RecordedTensor {
+  std::string name;
+  DType dtype = DType::BF16;
+  std::string file;
+};
+struct Record {
+  std::vector<RecordedTensor> tensors; ///< in the order of the files
+  std::vector<std::string> copies;
+  std::vector<std::string> forms; ///< choices of `either`
+  std::string spec;               ///< name of the spec
+  /// Keys point into the tensors' names; a move of the record keeps them.
+  std::unordered_map<std::string_view, uint32_t> byName;
+
+  Record() = default;
+  Record(Record &&) = default;
+  Record &operator=(Record &&) = default;
+
+  const RecordedTensor *find(std::string_view name) const {
+    auto it = byName.find(name);
+    return it == byName.end() ? nullptr : &tensors[it->second];
+  }
+};
+
+struct BindInput {
+  const dsl::Model &model;
+  const Checkpoint &checkpoint;
+  const Options &options;
+  const ParallelLayout &layout; ///< of the target (import) or of the source (export)
+  DType configDType = DType::BF16;
+  int64_t blockRows = 128, blockColumns = 128; ///< of FP8 scales
+  const Record *record = nullptr; ///< export only
+};
+
+/// Finds every rule's tensors, infers all shapes, and reports what does not
+/// fit: names, shapes, dtypes, scales, divisions, coverage, ties.
+Binding bindImport(const BindInput &input, dsl::Diagnostics &diagnostics);
+Binding bindExport(const BindInput &input, dsl::Diagnostics &diagnostics);
+
+} // namespace mbc::compiler

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "compiler/Binding/Bind.h"
+
+#include <optional>
+
+/// What binding for import and for export share.
+namespace mbc::compiler {
+
+/// Tensors of a checkpoint by name. Per-rank checkpoints hold one name several
+/// times; those follow each other through `next`.
+class TensorsByName {
+public:
+  static constexpr uint32_t none = UINT32_MAX;
+  explicit TensorsByName(const Checkpoint &checkpoint);
+  uint32_t find(std::string_view name) const;
+  uint32_t next(uint32_t tensor) const { return next_[tensor]; }
+
+private:
+  std::unordered_map<std::string_view, uint32_t> first_;
+  std::vector<uint32_t> next_;
+};
+
+/// Which instance of which rule uses a name. Reports the second use of one.
+class NameUses {
+public:
+  NameUses(const dsl::Model &model, dsl::Diagnostics &diagnostics)
+      : model(model), diagnostics(diagnostics) {}
+  void reserve(size_t count) { users.reserve(count); }
+  /// `what`: "read by" / "written by", for the message.
+  void use(std::string_view name, uint32_t instance, std::string_view what);
+  bool contains(std::string_view name) const { return users.contains(name); }
+
+private:
+  const dsl::Model &model;
+  dsl::Diagnostics &diagnostics;
+  std::unordered_map<std::string_view, uint32_t> users;
+};
+
+/// Classes by what makes them one: mapping and types of the source side.
+class ClassTable {
+public:
+  /// The class of these source operands, or none if it is new.
+  std::optional<uint32_t> find(uint32_t mapping, const std::vector<OperandType> &types) const;
+  void insert(uint32_t mapping, std::vector<OperandType> types, uint32_t index);
+
+private:
+  struct Entry {
+    uint32_t mapping;
+    std::vector<OperandType> types;
+    uint32_t index;
+  };
+  std::unordered_map<uint64_t, std::vector<Entry>> entries;
+};
+
+/// An error at a rule, with the block calls that led to it.
+void ruleError(const dsl::Mapping &mapping, std::string text,
+               dsl::Diagnostics &diagnostics);
+
+/// Names that are missing or left over, grouped; at most a few lines a kind.
+void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
+                   const std::vector<std::string> &leftOver,
+                   const dsl::Model &model, const Checkpoint &checkpoint,
+                   dsl::Diagnostics &diagnostics);
+void reportLeftOver(const std::vector<std::string> &leftOver,
+                    const std::vector<std::pair<std::string, uint32_t>> &missing,
+                    const dsl::Model &model, dsl::Diagnostics &diagnostics);
+
+/// Fills sections of the Megatron operands (Gated, Section) from the rule.
+/// `hfShapes`: of the HF operands.
+bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
+                   dsl::Diagnostics &diagnostics);
+
+/// Checks that every shard of an import class divides as Megatron demands.
+void checkDivisions(const RuleClass &type, std::span<const std::string> megatronNames,
+                    const ParallelLayout &layout, dsl::Diagnostics &diagnostics);
+
+/// "bf16" to DType::BF16 and so on; nothing for "keep" or "".
+std::optional<DType> dtypeOption(std::string_view text);
+
+bool isFloat(DType dtype);
+
+} // namespace mbc::compiler

@@ -1,0 +1,288 @@
+#include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/Coverage.h"
+#include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/StoredParts.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace mbc::compiler {
+
+namespace {
+class Exporter {
+public:
+  Exporter(const BindInput &input, dsl::Diagnostics &diagnostics)
+      : model(input.model), checkpoint(input.checkpoint), input(input),
+        diagnostics(diagnostics), byName(input.checkpoint),
+        coverage(input.checkpoint, byName), reads(input.model, diagnostics),
+        writes(input.model, diagnostics) {}
+
+  Binding bind() {
+    binding.direction = Direction::Export;
+    reads.reserve(checkpoint.tensors.size() * 2);
+    writes.reserve(checkpoint.tensors.size() * 4);
+    for (uint32_t i = 0; i != model.instances.size(); ++i)
+      bindInstance(i);
+    tieMegatronCopies();
+    std::vector<std::string> leftOver = coverage.leftOver();
+    reportMissing(missing, leftOver, model, checkpoint, diagnostics);
+    reportLeftOver(leftOver, missing, model, diagnostics);
+    return std::move(binding);
+  }
+
+private:
+  void bindInstance(uint32_t index) {
+    const dsl::RuleInstance &instance = model.instances[index];
+    const dsl::Mapping &mapping = model.mappings[instance.mapping];
+    types.clear();
+    refs.clear();
+    bool complete = true;
+    for (const std::string &name : instance.megatron)
+      complete &= bindOperand(name, mapping, index);
+    for (const std::string &name : instance.hf)
+      writes.use(name, index, "written by");
+    // Parameters that only initialise have nothing to give back.
+    if (!complete || instance.hf.empty())
+      return;
+    std::vector<OperandType> key = types;
+    addHfDTypes(key, instance, mapping);
+    std::optional<uint32_t> known = classes.find(instance.mapping, key);
+    if (!known)
+      known = addClass(instance, key);
+    if (*known == rejected)
+      return;
+    BoundClass &bound = binding.classes[*known];
+    bound.instances.push_back(index);
+    bound.refs.insert(bound.refs.end(), refs.begin(), refs.end());
+    if (mapping.shard.kind == dsl::ShardKind::Vocab)
+      checkPadding(bound.type);
+  }
+
+  bool bindOperand(const std::string &name, const dsl::Mapping &mapping,
+                   uint32_t instance) {
+    uint32_t tensor = byName.find(name);
+    if (tensor == TensorsByName::none) {
+      if (!model.instances[instance].hf.empty())
+        missing.emplace_back(name, instance);
+      return false;
+    }
+    reads.use(name, instance, "read by");
+    for (uint32_t at = tensor; at != TensorsByName::none; at = byName.next(at))
+      coverage.use(at);
+    if (checkpoint.format != Format::TorchRanks) {
+      append(chunkParts(checkpoint, tensor));
+      return true;
+    }
+    Result<StoredOperand> operand =
+        rankParts(checkpoint, byName, tensor, mapping.shard, input.layout,
+                  sectionsOf(model.instances[instance], mapping, tensor));
+    if (!operand) {
+      ruleError(mapping, operand.error().message, diagnostics);
+      return false;
+    }
+    if (mapping.stage == dsl::Stage::FirstAndLast)
+      compareStages(*operand);
+    append(std::move(*operand));
+    return true;
+  }
+
+  void append(StoredOperand operand) {
+    types.push_back(std::move(operand.type));
+    refs.insert(refs.end(), operand.refs.begin(), operand.refs.end());
+  }
+
+  /// Section extents of a per-rank tensor: no Megatron header holds them, the
+  /// spec's right side does.
+  std::vector<int64_t> sectionsOf(const dsl::RuleInstance &instance,
+                                  const dsl::Mapping &mapping, uint32_t tensor) {
+    Shape whole = checkpoint.tensors[tensor].shape;
+    if (mapping.shard.kind != dsl::ShardKind::Section || whole.empty())
+      return {};
+    whole[0] *= input.layout.tp;
+    auto leaves = inferDown(mapping.hf, whole, instance.hf);
+    if (!leaves)
+      return {};
+    return pieceExtents(mapping.hf, *leaves, instance.hf);
+  }
+
+  /// Copies of one tensor on the first and the last stage must agree.
+  void compareStages(const StoredOperand &operand) {
+    for (const SourceRef &ref : operand.refs) {
+      const StoredTensor &owner = checkpoint.tensors[ref.tensor];
+      RankName rank = parseRank(owner.rank);
+      for (uint32_t at = byName.next(ref.tensor); at != TensorsByName::none;
+           at = byName.next(at)) {
+        RankName other = parseRank(checkpoint.tensors[at].rank);
+        if (other.tp == rank.tp && other.pp != rank.pp && other.ep == rank.ep)
+          compare(at, ref.tensor);
+      }
+    }
+  }
+
+  void compare(uint32_t copy, uint32_t owner) {
+    const StoredTensor &a = checkpoint.tensors[copy], &b = checkpoint.tensors[owner];
+    if (a.shape != b.shape || a.dtype != b.dtype) {
+      diagnostics.error({}, fmt::format("{} ({}) is {} {}, its copy {} ({}) {} {}",
+                                        b.name, b.rank, safetensorsName(b.dtype),
+                                        toString(b.shape), a.name, a.rank,
+                                        safetensorsName(a.dtype), toString(a.shape)));
+      return;
+    }
+    BoundComparison comparison;
+    comparison.copy = {copy, 0};
+    comparison.hasOwner = true;
+    comparison.owner = {owner, 0};
+    comparison.bytes = a.shape.elements() * byteSize(a.dtype);
+    comparison.rowBytes = comparison.bytes / std::max<int64_t>(a.shape.empty() ? 1 : a.shape[0], 1);
+    comparison.copyName = fmt::format("{} ({})", a.name, a.rank);
+    comparison.ownerName = fmt::format("{} ({})", b.name, b.rank);
+    binding.comparisons.push_back(std::move(comparison));
+  }
+
+  /// Per-rank files hold copies of tied tensors on other stages.
+  void tieMegatronCopies() {
+    for (const dsl::TiedCopy &tie : model.ties) {
+      if (tie.side != dsl::Side::Megatron)
+        continue;
+      for (uint32_t at = byName.find(tie.copy); at != TensorsByName::none;
+           at = byName.next(at)) {
+        coverage.use(at);
+        RankName rank = parseRank(checkpoint.tensors[at].rank);
+        uint32_t owner = byName.find(tie.owner);
+        while (owner != TensorsByName::none &&
+               parseRank(checkpoint.tensors[owner].rank).tp != rank.tp)
+          owner = byName.next(owner);
+        if (owner != TensorsByName::none && input.options.copies != "drop")
+          compare(at, owner);
+      }
+    }
+  }
+
+  /// The dtype in which each HF tensor leaves is part of what makes a class.
+  void addHfDTypes(std::vector<OperandType> &key, const dsl::RuleInstance &instance,
+                   const dsl::Mapping &mapping) {
+    for (const std::string &name : instance.hf) {
+      OperandType operand;
+      operand.dtype = hfDType(name, mapping);
+      key.push_back(operand);
+    }
+  }
+
+  DType hfDType(const std::string &name, const dsl::Mapping &mapping) const {
+    DType stored = types.front().dtype;
+    std::optional<DType> asked = dtypeOption(input.options.dtype);
+    if (asked && mapping.dtype.empty() && isFloat(stored))
+      return *asked;
+    const RecordedTensor *recorded = input.record ? input.record->find(name) : nullptr;
+    if (recorded)
+      return recorded->dtype == DType::F8_E4M3 ? input.configDType : recorded->dtype;
+    // Without a record nothing says in which dtype a pinned tensor came.
+    return mapping.dtype.empty() && isFloat(stored) ? input.configDType : stored;
+  }
+
+  uint32_t addClass(const dsl::RuleInstance &instance, const std::vector<OperandType> &key) {
+    RuleClass type;
+    type.mapping = &model.mappings[instance.mapping];
+    type.megatron = types;
+    type.exactCasts = !dtypeOption(input.options.dtype) || !type.mapping->dtype.empty();
+    if (!inferHf(type, instance, key)) {
+      classes.insert(instance.mapping, key, rejected);
+      return rejected;
+    }
+    uint32_t index = binding.classes.size();
+    classes.insert(instance.mapping, key, index);
+    BoundClass bound;
+    bound.type = std::move(type);
+    bound.refsPerInstance = refs.size();
+    binding.classes.push_back(std::move(bound));
+    return index;
+  }
+
+  bool shapeError(const dsl::Mapping &mapping, const ShapeError &error) {
+    dsl::SourceRange where = error.where.file ? error.where : mapping.where;
+    diagnostics.error(where, error.text, mapping.expansion);
+    return false;
+  }
+
+  bool inferHf(RuleClass &type, const dsl::RuleInstance &instance,
+               const std::vector<OperandType> &key) {
+    const dsl::Mapping &mapping = *type.mapping;
+    std::vector<Shape> shapes;
+    for (const OperandType &operand : type.megatron)
+      shapes.push_back(operand.shape);
+    std::expected<Shape, ShapeError> whole = inferUp(mapping.megatron, shapes, instance.megatron);
+    if (!whole)
+      return shapeError(mapping, whole.error());
+    if (mapping.shard.kind == dsl::ShardKind::Vocab && !unpadVocabulary(type, *whole, instance))
+      return false;
+    auto targets = inferDown(mapping.hf, *whole, instance.hf);
+    if (!targets)
+      return shapeError(mapping, targets.error());
+    for (size_t k = 0; k != targets->size(); ++k) {
+      OperandType operand = key[types.size() + k];
+      operand.shape = (*targets)[k];
+      type.hf.push_back(operand);
+    }
+    return inferSections(type, instance.hf, diagnostics);
+  }
+
+  bool unpadVocabulary(RuleClass &type, Shape &whole, const dsl::RuleInstance &instance) {
+    int64_t stored = whole.empty() ? 0 : whole[0];
+    if (stored < model.vocabSize) {
+      ruleError(*type.mapping,
+                fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
+                            instance.megatron.front(), stored, model.vocabSize), diagnostics);
+      return false;
+    }
+    binding.paddedVocab = stored;
+    type.vocabRows = model.vocabSize;
+    whole[0] = model.vocabSize;
+    return true;
+  }
+
+  /// Rows from the vocabulary's size on are dropped; a row there that is not
+  /// zero is worth a note.
+  void checkPadding(const RuleClass &type) {
+    const OperandType &operand = type.megatron.front();
+    std::vector<StoredPart> parts = operand.parts;
+    if (parts.empty())
+      parts.push_back({operand.shape, {{Shape{0, 0}, Shape{0, 0}, operand.shape}}});
+    for (size_t i = 0; i != parts.size(); ++i)
+      for (const Placement &placement : parts[i].placements) {
+        int64_t end = placement.global[0] + placement.shape[0];
+        if (end <= type.vocabRows || placement.shape.rank() != 2)
+          continue;
+        int64_t first = std::max(type.vocabRows, placement.global[0]);
+        BoundComparison zero;
+        zero.copy = refs[i];
+        zero.rowBytes = placement.shape[1] * byteSize(operand.dtype);
+        zero.copyOffset = (first - placement.global[0] + placement.local[0]) * zero.rowBytes;
+        zero.bytes = (end - first) * zero.rowBytes;
+        zero.copyName = fmt::format("{} row {}", checkpoint.tensors[refs[i].tensor].name, first);
+        binding.comparisons.push_back(std::move(zero));
+      }
+  }
+
+  static constexpr uint32_t rejected = UINT32_MAX;
+
+  const dsl::Model &model;
+  const Checkpoint &checkpoint;
+  const BindInput &input;
+  dsl::Diagnostics &diagnostics;
+  TensorsByName byName;
+  Coverage coverage;
+  NameUses reads, writes;
+  ClassTable classes;
+  Binding binding;
+  std::vector<std::pair<std::string, uint32_t>> missing;
+  // Of the instance at hand:
+  std::vector<OperandType> types;
+  std::vector<SourceRef> refs;
+};
+} // namespace
+
+Binding bindExport(const BindInput &input, dsl::Diagnostics &diagnostics) {
+  return Exporter(input, diagnostics).bind();
+}
+
+} // namespace mbc::compiler

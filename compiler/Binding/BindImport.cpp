@@ -1,0 +1,250 @@
+#include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/Coverage.h"
+#include "compiler/Binding/InferShapes.h"
+
+#include <fmt/format.h>
+
+namespace mbc::compiler {
+
+namespace {
+class Importer {
+public:
+  Importer(const BindInput &input, dsl::Diagnostics &diagnostics)
+      : model(input.model), checkpoint(input.checkpoint), input(input),
+        diagnostics(diagnostics), byName(input.checkpoint),
+        coverage(input.checkpoint, byName), reads(input.model, diagnostics),
+        writes(input.model, diagnostics) {}
+
+  Binding bind() {
+    binding.direction = Direction::Import;
+    reads.reserve(checkpoint.tensors.size() * 2);
+    writes.reserve(model.instances.size() * 2);
+    for (uint32_t i = 0; i != model.instances.size(); ++i)
+      bindInstance(i);
+    coverage.tieHfCopies(input, binding, diagnostics);
+    coverage.ignore(model.ignores, diagnostics);
+    std::vector<std::string> leftOver = coverage.leftOver();
+    reportMissing(missing, leftOver, model, checkpoint, diagnostics);
+    reportMissingScales();
+    reportLeftOver(leftOver, missing, model, diagnostics);
+    return std::move(binding);
+  }
+
+private:
+  void bindInstance(uint32_t index) {
+    const dsl::RuleInstance &instance = model.instances[index];
+    types.assign(instance.hf.size(), {});
+    refs.clear();
+    bool complete = true;
+    for (size_t k = 0; k != instance.hf.size(); ++k)
+      complete &= bindOperand(instance.hf[k], index, types[k]);
+    for (const std::string &name : instance.megatron)
+      writes.use(name, index, "written by");
+    if (!complete)
+      return;
+    std::optional<uint32_t> known = classes.find(instance.mapping, types);
+    if (!known)
+      known = addClass(instance);
+    if (*known == rejected)
+      return;
+    BoundClass &bound = binding.classes[*known];
+    bound.instances.push_back(index);
+    bound.refs.insert(bound.refs.end(), refs.begin(), refs.end());
+  }
+
+  /// Finds one HF tensor and, if it is quantised, its scales.
+  bool bindOperand(const std::string &name, uint32_t instance, OperandType &type) {
+    uint32_t tensor = byName.find(name);
+    if (tensor == TensorsByName::none) {
+      missing.emplace_back(name, instance);
+      return false;
+    }
+    reads.use(name, instance, "read by");
+    coverage.use(tensor);
+    const StoredTensor &stored = checkpoint.tensors[tensor];
+    type.dtype = stored.dtype;
+    type.shape = stored.shape;
+    refs.push_back({tensor, 0});
+    return stored.dtype != DType::F8_E4M3 || bindScale(stored, instance, type);
+  }
+
+  /// The scale of block (i, j) of a weight [M, N] is element (i, j) of a
+  /// tensor [ceil(M / rows), ceil(N / columns)] named `<weight>_scale_inv`.
+  bool bindScale(const StoredTensor &weight, uint32_t instance, OperandType &type) {
+    Shape expected;
+    if (weight.shape.rank() == 2)
+      expected = {(weight.shape[0] + input.blockRows - 1) / input.blockRows,
+                  (weight.shape[1] + input.blockColumns - 1) / input.blockColumns};
+    std::string name = weight.name + "_scale_inv";
+    const dsl::Mapping &mapping = model.mappings[model.instances[instance].mapping];
+    uint32_t tensor = byName.find(name);
+    if (tensor == TensorsByName::none) {
+      missingScales.push_back({name, toString(expected), instance});
+      return false;
+    }
+    coverage.use(tensor);
+    const StoredTensor &scale = checkpoint.tensors[tensor];
+    if (scale.dtype != DType::F32 || scale.shape != expected || expected.empty()) {
+      ruleError(mapping,
+                fmt::format("{} is {} {}; the scales of {} {} in blocks of {} x {} "
+                            "are F32 {}",
+                            name, safetensorsName(scale.dtype), toString(scale.shape),
+                            weight.name, toString(weight.shape), input.blockRows,
+                            input.blockColumns, toString(expected)),
+                diagnostics);
+      return false;
+    }
+    type.scale = BlockScale{DType::F32, scale.shape, input.blockRows, input.blockColumns};
+    refs.push_back({tensor, 0});
+    return true;
+  }
+
+  uint32_t addClass(const dsl::RuleInstance &instance) {
+    RuleClass type;
+    type.mapping = &model.mappings[instance.mapping];
+    type.hf = types;
+    if (!inferMegatron(type, instance)) {
+      classes.insert(instance.mapping, types, rejected);
+      return rejected;
+    }
+    uint32_t index = binding.classes.size();
+    classes.insert(instance.mapping, types, index);
+    BoundClass bound;
+    bound.type = std::move(type);
+    bound.refsPerInstance = refs.size();
+    binding.classes.push_back(std::move(bound));
+    return index;
+  }
+
+  bool shapeError(const dsl::Mapping &mapping, const ShapeError &error) {
+    dsl::SourceRange where = error.where.file ? error.where : mapping.where;
+    std::vector<dsl::Note> notes = mapping.expansion;
+    diagnostics.error(where, error.text, std::move(notes));
+    return false;
+  }
+
+  /// Megatron's shapes and dtypes from those of the HF tensors, and that the
+  /// way back gives the HF shapes again.
+  bool inferMegatron(RuleClass &type, const dsl::RuleInstance &instance) {
+    const dsl::Mapping &mapping = *type.mapping;
+    std::vector<Shape> shapes;
+    for (const OperandType &operand : type.hf)
+      shapes.push_back(operand.shape);
+    std::expected<Shape, ShapeError> whole = inferUp(mapping.hf, shapes, instance.hf);
+    if (!whole)
+      return shapeError(mapping, whole.error());
+    auto back = inferDown(mapping.hf, *whole, instance.hf);
+    if (!back)
+      return shapeError(mapping, back.error());
+    for (size_t k = 0; k != shapes.size(); ++k)
+      if ((*back)[k] != shapes[k]) {
+        ruleError(mapping, fmt::format("{} has shape {}, but the way back would give it {}",
+                                       instance.hf[k], toString(shapes[k]),
+                                       toString((*back)[k])), diagnostics);
+        return false;
+      }
+    if (mapping.shard.kind == dsl::ShardKind::Vocab && !padVocabulary(type, *whole, instance))
+      return false;
+    auto targets = inferDown(mapping.megatron, *whole, instance.megatron);
+    if (!targets)
+      return shapeError(mapping, targets.error());
+    std::optional<DType> dtype = targetDType(mapping, type, instance);
+    if (!dtype)
+      return false;
+    for (const Shape &shape : *targets) {
+      OperandType operand;
+      operand.dtype = *dtype;
+      operand.shape = shape;
+      type.megatron.push_back(operand);
+    }
+    if (!inferSections(type, instance.hf, diagnostics))
+      return false;
+    checkDivisions(type, instance.megatron, input.layout, diagnostics);
+    return true;
+  }
+
+  bool padVocabulary(RuleClass &type, Shape &whole, const dsl::RuleInstance &instance) {
+    int64_t rows = whole.empty() ? 0 : whole[0];
+    if (rows < model.vocabSize) {
+      ruleError(*type.mapping,
+                fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
+                            instance.hf.front(), rows, model.vocabSize), diagnostics);
+      return false;
+    }
+    int64_t divisor = input.options.vocabDivisor != 0 ? input.options.vocabDivisor
+                                                      : model.vocabMultiple;
+    int64_t multiple = divisor * input.layout.tp;
+    type.vocabRows = rows;
+    whole[0] = (rows + multiple - 1) / multiple * multiple;
+    binding.paddedVocab = whole[0];
+    return true;
+  }
+
+  /// The dtype of the Megatron side: pinned by the rule, else asked for, else
+  /// the source's (of quantised tensors: config's).
+  std::optional<DType> targetDType(const dsl::Mapping &mapping, const RuleClass &type,
+                                   const dsl::RuleInstance &instance) {
+    if (std::optional<DType> pinned = dtypeOption(mapping.dtype))
+      return pinned;
+    std::optional<DType> asked = dtypeOption(input.options.dtype), common;
+    for (size_t k = 0; k != type.hf.size(); ++k) {
+      DType dtype = type.hf[k].scale ? input.configDType : type.hf[k].dtype;
+      if (asked && isFloat(dtype))
+        dtype = *asked;
+      if (common && *common != dtype) {
+        ruleError(mapping, fmt::format("{} is {}, {} is {}: one tensor has one dtype; "
+                                       "give --dtype", instance.hf[0],
+                                       safetensorsName(*common), instance.hf[k],
+                                       safetensorsName(dtype)), diagnostics);
+        return std::nullopt;
+      }
+      common = dtype;
+    }
+    return common ? common : asked ? asked : input.configDType;
+  }
+
+  void reportMissingScales() {
+    std::vector<std::pair<std::string, uint32_t>> names;
+    for (const MissingScale &scale : missingScales) {
+      if (names.size() == 10) {
+        diagnostics.error({}, fmt::format("and {} more scales are missing",
+                                          missingScales.size() - names.size()));
+        break;
+      }
+      names.emplace_back(scale.name, scale.instance);
+      const dsl::RuleInstance &instance = model.instances[scale.instance];
+      ruleError(model.mappings[instance.mapping],
+                fmt::format("{} is not in {}: its weight is F8_E4M3 and cannot be read "
+                            "without scales of shape {}",
+                            scale.name, checkpoint.root, scale.expected), diagnostics);
+    }
+  }
+
+  struct MissingScale {
+    std::string name, expected;
+    uint32_t instance;
+  };
+  static constexpr uint32_t rejected = UINT32_MAX;
+
+  const dsl::Model &model;
+  const Checkpoint &checkpoint;
+  const BindInput &input;
+  dsl::Diagnostics &diagnostics;
+  TensorsByName byName;
+  Coverage coverage;
+  NameUses reads, writes;
+  ClassTable classes;
+  Binding binding;
+  std::vector<std::pair<std::string, uint32_t>> missing;
+  std::vector<MissingScale> missingScales;
+  // Of the instance at hand:
+  std::vector<OperandType> types;
+  std::vector<SourceRef> refs;
+};
+} // namespace
+
+Binding bindImport(const BindInput &input, dsl::Diagnostics &diagnostics) {
+  return Importer(input, diagnostics).bind();
+}
+
+} // namespace mbc::compiler

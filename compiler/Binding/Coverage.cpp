@@ -1,0 +1,129 @@
+#include "compiler/Binding/Coverage.h"
+
+#include <fmt/format.h>
+
+namespace mbc::compiler {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t dot = pattern.find('.');
+  std::string_view head = pattern.substr(0, dot);
+  bool isLast = dot == std::string_view::npos;
+  if (head == "**") {
+    if (isLast)
+      return true;
+    std::string_view rest = pattern.substr(dot + 1);
+    for (size_t at = 0;; ++at) {
+      if (matches(rest, name.substr(at)))
+        return true;
+      at = name.find('.', at);
+      if (at == std::string_view::npos)
+        return false;
+    }
+  }
+  size_t end = name.find('.');
+  if (head != "*" && head != name.substr(0, end))
+    return false;
+  if (isLast || end == std::string_view::npos)
+    return isLast && end == std::string_view::npos;
+  return matches(pattern.substr(dot + 1), name.substr(end + 1));
+}
+
+void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
+                      dsl::Diagnostics &diagnostics) {
+  std::vector<bool> ignored(used.size());
+  for (const dsl::IgnorePattern &pattern : patterns) {
+    std::string_view fixed = pattern.pattern;
+    fixed = fixed.substr(0, fixed.find('*'));
+    size_t count = 0;
+    for (uint32_t i = 0; i != used.size(); ++i) {
+      const std::string &name = checkpoint.tensors[i].name;
+      if (!name.starts_with(fixed) || !matches(pattern.pattern, name))
+        continue;
+      ++count;
+      ignored[i] = true;
+      if (used[i]) {
+        diagnostics.error(pattern.where,
+                          fmt::format("`ignore {}` also matches {}, which a rule "
+                                      "reads; narrow the pattern",
+                                      pattern.pattern, name));
+        break;
+      }
+    }
+    if (count == 0 && !pattern.optional)
+      diagnostics.error(pattern.where,
+                        fmt::format("`ignore {}` matches no tensor; remove it, or "
+                                    "mark it `?` if that is expected",
+                                    pattern.pattern));
+  }
+  for (uint32_t i = 0; i != used.size(); ++i)
+    if (ignored[i])
+      used[i] = true;
+}
+
+static BoundComparison compare(const Checkpoint &checkpoint, uint32_t copy,
+                               uint32_t owner) {
+  const StoredTensor &tensor = checkpoint.tensors[copy];
+  BoundComparison comparison;
+  comparison.copy = {copy, 0};
+  comparison.hasOwner = true;
+  comparison.owner = {owner, 0};
+  comparison.bytes = tensor.shape.elements() * byteSize(tensor.dtype);
+  comparison.rowBytes = tensor.shape.rank() > 1
+                            ? comparison.bytes / std::max<int64_t>(tensor.shape[0], 1)
+                            : byteSize(tensor.dtype);
+  comparison.copyName = tensor.name;
+  comparison.ownerName = checkpoint.tensors[owner].name;
+  return comparison;
+}
+
+void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
+                           dsl::Diagnostics &diagnostics) {
+  bool drop = input.options.copies == "drop";
+  auto tie = [&](const dsl::TiedCopy &copy, std::string_view suffix) {
+    std::string copyName = copy.copy + std::string(suffix);
+    std::string ownerName = copy.owner + std::string(suffix);
+    uint32_t at = byName.find(copyName), owner = byName.find(ownerName);
+    if (at == TensorsByName::none)
+      return false;
+    used[at] = true;
+    if (drop)
+      return true;
+    if (owner == TensorsByName::none) {
+      diagnostics.error(copy.where, fmt::format("{} is tied to {}, which is not in {}",
+                                                copyName, ownerName, checkpoint.root));
+      return true;
+    }
+    const StoredTensor &a = checkpoint.tensors[at], &b = checkpoint.tensors[owner];
+    if (a.shape != b.shape || a.dtype != b.dtype)
+      diagnostics.error(copy.where,
+                        fmt::format("{} is {} {}, but {} to which it is tied is {} {}; "
+                                    "--copies drop leaves it out",
+                                    copyName, safetensorsName(a.dtype), toString(a.shape),
+                                    ownerName, safetensorsName(b.dtype), toString(b.shape)));
+    else
+      binding.comparisons.push_back(compare(checkpoint, at, owner));
+    return true;
+  };
+  for (const dsl::TiedCopy &copy : input.model.ties) {
+    if (copy.side != dsl::Side::Hf)
+      continue;
+    if (tie(copy, "")) {
+      (drop ? binding.dropped : binding.copies).push_back(copy.copy);
+      tie(copy, "_scale_inv");
+    } else if (!copy.optional) {
+      diagnostics.error(copy.where, fmt::format("{} is not in {}", copy.copy, checkpoint.root));
+    }
+  }
+  for (const std::string &name : binding.dropped)
+    binding.notes.push_back(fmt::format("{} is left out (--copies drop)", name));
+}
+
+std::vector<std::string> Coverage::leftOver() const {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i != used.size(); ++i)
+    if (!used[i] && (names.empty() || names.back() != checkpoint.tensors[i].name))
+      names.push_back(checkpoint.tensors[i].name);
+  return names;
+}
+
+} // namespace mbc::compiler

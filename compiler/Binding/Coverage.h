@@ -1,0 +1,40 @@
+#pragma once
+
+#include "compiler/Binding/Bind.h"
+#include "compiler/Binding/BindCommon.h"
+
+namespace mbc::compiler {
+
+/// Which tensors of a checkpoint have been accounted for.
+class Coverage {
+public:
+  Coverage(const Checkpoint &checkpoint, const TensorsByName &byName)
+      : checkpoint(checkpoint), byName(byName), used(checkpoint.tensors.size()) {}
+
+  void use(uint32_t tensor) { used[tensor] = true; }
+  bool isUsed(uint32_t tensor) const { return used[tensor]; }
+
+  /// Applies `ignore` patterns. One that matches a mapped tensor is an
+  /// error, and so is one that matches nothing unless it ends in `?`.
+  void ignore(const std::vector<dsl::IgnorePattern> &patterns,
+              dsl::Diagnostics &diagnostics);
+
+  /// Accounts for the tied copies that the source holds, and adds the
+  /// comparison of each with its owner (unless copies are dropped).
+  void tieHfCopies(const BindInput &input, Binding &binding,
+                   dsl::Diagnostics &diagnostics);
+
+  /// What nothing has accounted for, in the files' order.
+  std::vector<std::string> leftOver() const;
+
+private:
+  const Checkpoint &checkpoint;
+  const TensorsByName &byName;
+  std::vector<bool> used;
+};
+
+/// Whether a dotted pattern matches a whole name: `*` is one segment, `**` any
+/// number of them.
+bool matches(std::string_view pattern, std::string_view name);
+
+} // namespace mbc::compiler

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "compiler/Binding/ConfigJson.h"
+#include "dsl/Parse.h"
+
+#include <string>
+#include <vector>
+
+namespace mbc::compiler {
+
+/// A shipped or given spec file and what it says about itself.
+struct SpecEntry {
+  std::string path;
+  dsl::SpecHeader header;
+};
+
+/// The folder of the shipped specs: share/mbc/specs beside this library's
+/// folder, unless --spec-path names another.
+std::string specDirectory(const std::string &specPath);
+
+/// All specs of a folder, by file name. Files that do not parse are reported.
+std::vector<SpecEntry> listSpecs(const std::string &directory,
+                                 dsl::Diagnostics &diagnostics);
+
+/// The spec for a config.json: by `architectures`, else by `model_type`. An
+/// unknown or ambiguous model is an error that shows what was found, the
+/// nearest known names and how to name a spec by hand.
+std::string findSpec(const ConfigFacts &config, const std::string &directory,
+                     std::vector<std::string> &notes, dsl::Diagnostics &diagnostics);
+
+} // namespace mbc::compiler

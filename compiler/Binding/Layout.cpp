@@ -1,0 +1,93 @@
+#include "compiler/Binding/Layout.h"
+
+#include "compiler/Binding/PipelineLayout.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace mbc::compiler {
+
+int64_t ParallelLayout::stageOfLayer(int64_t layer) const {
+  int64_t stage = 0;
+  for (int64_t end = 0; stage + 1 < pp; ++stage) {
+    end += stageLayers[stage];
+    if (layer < end)
+      break;
+  }
+  return stage;
+}
+
+int64_t ParallelLayout::firstLayer(int64_t stage) const {
+  return std::accumulate(stageLayers.begin(), stageLayers.begin() + stage,
+                         int64_t{0});
+}
+
+int64_t ParallelLayout::denseRank(int64_t stage, int64_t tpRank) const {
+  return stage * stageRanks + tpRank;
+}
+
+int64_t ParallelLayout::expertRank(int64_t stage, int64_t epRank,
+                                   int64_t etpRank) const {
+  return stage * stageRanks + epRank * etp + etpRank;
+}
+
+std::string ParallelLayout::toString() const {
+  std::string text = fmt::format("TP {}, PP {}, EP {}", tp, pp, ep);
+  if (etp != tp)
+    text += fmt::format(", ETP {}", etp);
+  return text;
+}
+
+std::string joinNumbers(const std::vector<int64_t> &numbers) {
+  if (numbers.size() == 1)
+    return std::to_string(numbers.front());
+  std::string text;
+  for (size_t i = 0; i != numbers.size(); ++i) {
+    if (i != 0)
+      text += i + 1 == numbers.size() ? " and " : ", ";
+    text += std::to_string(numbers[i]);
+  }
+  return text;
+}
+
+static void checkExperts(const Options &options, const dsl::Model &model,
+                         dsl::Diagnostics &diagnostics) {
+  if (options.ep == 1)
+    return;
+  if (model.experts == 0) {
+    diagnostics.error({}, fmt::format("--ep {}: {} has no routed experts to "
+                                      "distribute; leave --ep out",
+                                      options.ep, model.name));
+    return;
+  }
+  if (model.experts % options.ep != 0)
+    diagnostics.error(
+        {}, fmt::format("{} experts do not divide by {} (--ep); legal values "
+                        "are {}",
+                        model.experts, options.ep,
+                        legalValues(model.experts, [](int64_t) { return true; })));
+}
+
+ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
+                          dsl::Diagnostics &diagnostics) {
+  ParallelLayout layout;
+  layout.tp = options.tp;
+  layout.pp = options.pp;
+  layout.ep = options.ep;
+  layout.etp = options.etp != 0 ? options.etp : options.tp;
+  // A dense model's layout does not depend on ETP: there is nothing to cut.
+  if (model.experts == 0)
+    layout.etp = layout.tp;
+  layout.stageRanks = std::lcm(layout.tp, layout.ep * layout.etp);
+  checkExperts(options, model, diagnostics);
+  if (options.format == "torch" && layout.tp % layout.etp != 0)
+    diagnostics.error(
+        {}, fmt::format("--tp {} is not a multiple of --etp {}: the directory "
+                        "names of per-rank checkpoints cannot tell those "
+                        "ranks apart; use --format torch_dist",
+                        layout.tp, layout.etp));
+  cutPipeline(options, model, layout, diagnostics);
+  return layout;
+}
+
+} // namespace mbc::compiler

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "compiler/Options.h"
+#include "dsl/Model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mbc::compiler {
+
+/// How a Megatron run spreads the model over its ranks.
+///
+/// Ranks of one pipeline stage follow each other: global rank = stage *
+/// stageRanks + s, and s gives tp = s mod TP, etp = s mod ETP and
+/// ep = (s div ETP) mod EP, Megatron's default order.
+struct ParallelLayout {
+  int64_t tp = 1, pp = 1, ep = 1, etp = 1;
+  int64_t stageRanks = 1;
+  std::vector<int64_t> stageLayers; ///< decoder layers of each stage
+  std::string pattern;              ///< hybrid pattern with `|` cuts, or empty
+
+  int64_t stageOfLayer(int64_t layer) const;
+  int64_t firstLayer(int64_t stage) const;
+  /// The lowest rank of `stage` that holds dense tensors of TP rank `tp`.
+  int64_t denseRank(int64_t stage, int64_t tpRank) const;
+  /// The lowest rank of `stage` that holds expert tensors of (ep, etp).
+  int64_t expertRank(int64_t stage, int64_t epRank, int64_t etpRank) const;
+  /// "TP 2, PP 2, EP 2, ETP 1".
+  std::string toString() const;
+};
+
+/// The layout that the options ask for; every number that does not fit the
+/// model is reported with the values that would.
+ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
+                          dsl::Diagnostics &diagnostics);
+
+/// "1, 2 and 4".
+std::string joinNumbers(const std::vector<int64_t> &numbers);
+
+/// The divisors of `limit` for which `fits` holds, as "1, 2 and 4".
+std::string legalValues(int64_t limit, const auto &fits) {
+  std::vector<int64_t> legal;
+  for (int64_t value = 1; value <= limit; ++value)
+    if (limit % value == 0 && fits(value))
+      legal.push_back(value);
+  return joinNumbers(legal);
+}
+
+} // namespace mbc::compiler

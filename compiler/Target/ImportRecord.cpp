@@ -1,0 +1,97 @@
+#include "compiler/Target/ImportRecord.h"
+
+#include "runtime/Json.h"
+#include "runtime/Sha256.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mbc::compiler {
+
+static constexpr int schema = 1;
+static constexpr const char *version = "0.1";
+
+static std::string sha256Of(const std::string &text) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
+/// ["name","dtype","file"] a line: by far the largest part of the record, so
+/// it is written directly.
+static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
+  out += "\"tensors\": [";
+  bool first = true;
+  for (const StoredTensor &tensor : checkpoint.tensors) {
+    out += first ? "\n [" : ",\n [";
+    first = false;
+    appendJsonString(out, tensor.name);
+    out += ',';
+    appendJsonString(out, safetensorsName(tensor.dtype));
+    out += ',';
+    appendJsonString(out, checkpoint.files[tensor.pieces.front().file].path);
+    out += ']';
+  }
+  out += "]\n";
+}
+
+std::string writeRecord(const BindInput &input, const Binding &binding,
+                        const std::string &specName, const std::string &specText) {
+  Json head;
+  head["schema"] = schema;
+  head["mbc"] = version;
+  head["spec"] = {{"name", specName}, {"sha256", sha256Of(specText)}};
+  head["layout"] = input.layout.toString();
+  Json forms = Json::array();
+  for (const dsl::Choice &choice : input.model.choices)
+    forms.push_back(choice.form);
+  head["forms"] = forms;
+  head["vocab_size"] = input.model.vocabSize;
+  head["padded_vocab_size"] = binding.paddedVocab;
+  head["copies"] = binding.copies;
+  head["dropped"] = binding.dropped;
+  std::string text = head.dump(1);
+  text.erase(text.find_last_of('}')); // the tensors follow in the same object
+  while (text.back() == '\n')
+    text.pop_back();
+  text += ",\n";
+  appendTensors(text, input.checkpoint);
+  return text + "}\n";
+}
+
+static std::vector<std::string> strings(const Json &object, const char *field) {
+  std::vector<std::string> list;
+  if (auto it = object.find(field); it != object.end() && it->is_array())
+    for (const Json &element : *it)
+      if (element.is_string())
+        list.push_back(element);
+  return list;
+}
+
+Result<Record> readRecord(const std::string &text) {
+  Result<Json> json = parseJson(text, "mbc/record.json");
+  if (!json)
+    return std::unexpected(json.error());
+  if (!json->is_object() || json->value("schema", 0) != schema)
+    return fail("mbc/record.json has schema {}, this mbc reads {}",
+                json->is_object() ? json->value("schema", 0) : 0, schema);
+  Record record;
+  record.copies = strings(*json, "copies");
+  record.forms = strings(*json, "forms");
+  if (auto it = json->find("spec"); it != json->end() && it->is_object())
+    record.spec = it->value("name", std::string());
+  if (auto it = json->find("tensors"); it != json->end() && it->is_array())
+    for (const Json &row : *it) {
+      if (!row.is_array() || row.size() != 3 || !row[0].is_string() || !row[1].is_string() ||
+          !row[2].is_string())
+        return fail("mbc/record.json: a tensor is [name, dtype, file], not {}", row.dump());
+      std::optional<DType> dtype = dtypeFromSafetensors(row[1].get_ref<const std::string &>());
+      if (!dtype)
+        return fail("mbc/record.json: {} has the unknown dtype {}", row[0].dump(), row[1].dump());
+      record.tensors.push_back({row[0], *dtype, row[2]});
+    }
+  for (uint32_t i = 0; i != record.tensors.size(); ++i)
+    record.byName.emplace(record.tensors[i].name, i);
+  return record;
+}
+
+} // namespace mbc::compiler

@@ -1,0 +1,98 @@
+#include "compiler/Target/MegatronArgs.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace mbc::compiler {
+
+static Json toJson(const dsl::Value &value) {
+  if (auto *flag = std::get_if<bool>(&value))
+    return *flag;
+  if (auto *integer = std::get_if<int64_t>(&value))
+    return *integer;
+  if (auto *number = std::get_if<double>(&value))
+    return *number;
+  if (auto *text = std::get_if<std::string>(&value))
+    return *text;
+  if (auto *list = std::get_if<std::shared_ptr<const dsl::ValueList>>(&value)) {
+    Json array = Json::array();
+    for (const dsl::Value &element : **list)
+      array.push_back(toJson(element));
+    return array;
+  }
+  return nullptr;
+}
+
+Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
+                  const Options &options, DType dtype, int64_t paddedVocab) {
+  Json args = Json::object();
+  for (const dsl::ConfigField &field : model.config)
+    args[field.name] = toJson(field.value);
+  if (!layout.pattern.empty())
+    args[model.patternField] = layout.pattern;
+  args["tensor_model_parallel_size"] = layout.tp;
+  args["pipeline_model_parallel_size"] = layout.pp;
+  args["virtual_pipeline_model_parallel_size"] = nullptr;
+  args["num_layers_per_virtual_pipeline_stage"] = nullptr;
+  args["expert_model_parallel_size"] = layout.ep;
+  args["expert_tensor_parallel_size"] = layout.etp;
+  args["context_parallel_size"] = 1;
+  args["world_size"] = layout.pp * layout.stageRanks;
+  args["data_parallel_size"] = layout.stageRanks / layout.tp;
+  args["decoder_first_pipeline_num_layers"] =
+      options.firstStageLayers != 0 ? Json(options.firstStageLayers) : Json(nullptr);
+  args["decoder_last_pipeline_num_layers"] =
+      options.lastStageLayers != 0 ? Json(options.lastStageLayers) : Json(nullptr);
+  if (layout.pattern.empty() && !options.pipelineLayout.empty())
+    args["pipeline_model_parallel_layout"] = options.pipelineLayout;
+  args["padded_vocab_size"] = paddedVocab;
+  args["vocab_size"] = model.vocabSize;
+  args["make_vocab_size_divisible_by"] =
+      options.vocabDivisor != 0 ? options.vocabDivisor : model.vocabMultiple;
+  args["ckpt_format"] = options.format == "torch" ? "torch" : "torch_dist";
+  args["bf16"] = dtype == DType::BF16;
+  args["fp16"] = dtype == DType::F16;
+  args["params_dtype"] = "torch." + std::string(torchName(dtype));
+  // The checkpoint holds weights only.
+  args["no_save_optim"] = true;
+  args["no_save_rng"] = true;
+  args["consumed_train_samples"] = 0;
+  args["consumed_valid_samples"] = 0;
+  args["skipped_train_samples"] = 0;
+  return args;
+}
+
+static Result<int64_t> sizeOf(const Json &args, const char *field) {
+  auto it = args.find(field);
+  if (it == args.end() || !it->is_number_integer() || *it < 1)
+    return fail("the checkpoint's args hold no {}, without which per-rank files "
+                "cannot be put together",
+                field);
+  return it->get<int64_t>();
+}
+
+Result<ParallelLayout> layoutFromArgs(const std::string &argsJson) {
+  Result<Json> state = parseJson(argsJson, "args of the checkpoint");
+  if (!state)
+    return std::unexpected(state.error());
+  auto args = state->find("args");
+  if (args == state->end() || !args->is_object())
+    return fail("the checkpoint holds no args, without which per-rank files cannot "
+                "be put together");
+  ParallelLayout layout;
+  for (auto [field, size] :
+       {std::pair{"tensor_model_parallel_size", &layout.tp},
+        std::pair{"pipeline_model_parallel_size", &layout.pp}}) {
+    Result<int64_t> value = sizeOf(*args, field);
+    if (!value)
+      return std::unexpected(value.error());
+    *size = *value;
+  }
+  // A dense model's args need not name these.
+  layout.ep = sizeOf(*args, "expert_model_parallel_size").value_or(1);
+  layout.etp = sizeOf(*args, "expert_tensor_parallel_size").value_or(layout.tp);
+  layout.stageRanks = std::lcm(layout.tp, layout.ep * layout.etp);
+  return layout;
+}
+
+} // namespace mbc::compiler

@@ -1,0 +1,168 @@
+#include "compiler/Target/Target.h"
+
+#include "runtime/Safetensors.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace mbc::compiler {
+
+namespace {
+constexpr uint64_t defaultShardSize = 5'000'000'000; // as the field's own writers
+
+/// A tensor to write: which output of which instance makes it.
+struct Made {
+  std::string name;
+  uint32_t boundClass = 0, row = 0, output = 0;
+  bool isCopy = false;
+  uint32_t file = 0;
+  uint64_t bytes = 0;
+};
+
+class SafetensorsPlacer {
+public:
+  SafetensorsPlacer(const TargetInput &input, const SplitOptions &split)
+      : input(input), split(split) {}
+
+  Result<Target> place() {
+    collect();
+    if (Result<void> placed = chooseFiles(); !placed)
+      return std::unexpected(placed.error());
+    if (Result<void> laidOut = layoutFiles(); !laidOut)
+      return std::unexpected(laidOut.error());
+    fillClasses();
+    return std::move(target);
+  }
+
+private:
+  void collect() {
+    std::vector<InstancePlace> places = placesOfInstances(input.model, input.binding);
+    for (uint32_t i = 0; i != places.size(); ++i) {
+      if (places[i].boundClass == UINT32_MAX)
+        continue;
+      const FusedClass &fused = input.program.classes[places[i].boundClass];
+      for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
+        const FusedOutput &output = fused.outputs[o];
+        const std::string &name = input.model.instances[i].hf[output.operand];
+        uint64_t bytes = output.shape.elements() * byteSize(output.dtype);
+        made.push_back({name, places[i].boundClass, places[i].row, o, false, 0, bytes});
+        for (const auto &[copy, owner] : split.copies)
+          if (owner == name)
+            made.push_back({copy, places[i].boundClass, places[i].row, o, true, 0, bytes});
+      }
+    }
+  }
+
+  /// The record's files and order while they still fit; else files by size,
+  /// in the order of the rules.
+  Result<void> chooseFiles() {
+    bool recorded = split.record && split.maxShardSize == 0 &&
+                    std::all_of(made.begin(), made.end(), [&](const Made &tensor) {
+                      const RecordedTensor *known = split.record->find(tensor.name);
+                      return known && isPlainName(known->file);
+                    });
+    order.resize(made.size());
+    std::iota(order.begin(), order.end(), 0u);
+    if (recorded) {
+      useRecordedFiles();
+      return {};
+    }
+    uint64_t limit = split.maxShardSize != 0 ? split.maxShardSize : defaultShardSize;
+    uint64_t filled = 0;
+    uint32_t file = 0;
+    for (Made &tensor : made) {
+      if (filled != 0 && filled + tensor.bytes > limit) {
+        ++file;
+        filled = 0;
+      }
+      tensor.file = file;
+      filled += tensor.bytes;
+    }
+    uint32_t count = made.empty() ? 0 : file + 1;
+    for (uint32_t f = 0; f != count; ++f)
+      target.files.push_back({count == 1 ? "model.safetensors"
+                                         : fmt::format("model-{:05}-of-{:05}.safetensors",
+                                                       f + 1, count), 0, {}});
+    return {};
+  }
+
+  static bool isPlainName(const std::string &file) {
+    return file.ends_with(".safetensors") && !file.contains('/') && !file.starts_with('.');
+  }
+
+  void useRecordedFiles() {
+    const Record &record = *split.record;
+    auto position = [&](uint32_t i) { return record.find(made[i].name) - record.tensors.data(); };
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return position(a) < position(b); });
+    std::unordered_map<std::string_view, uint32_t> ids;
+    for (uint32_t i : order) {
+      const std::string &file = record.find(made[i].name)->file;
+      auto [it, isNew] = ids.try_emplace(file, target.files.size());
+      if (isNew)
+        target.files.push_back({file, 0, {}});
+      made[i].file = it->second;
+    }
+  }
+
+  Result<void> layoutFiles() {
+    std::vector<std::vector<uint32_t>> tensorsOfFile(target.files.size());
+    for (uint32_t i : order)
+      tensorsOfFile[made[i].file].push_back(i);
+    itemOf.resize(made.size());
+    for (uint32_t f = 0; f != target.files.size(); ++f) {
+      std::vector<SafetensorsEntry> entries;
+      for (uint32_t i : tensorsOfFile[f]) {
+        const FusedOutput &output = outputOf(made[i]);
+        entries.push_back({made[i].name, output.dtype, output.shape});
+      }
+      Result<SafetensorsHeader> header = layoutSafetensors(entries);
+      if (!header)
+        return std::unexpected(header.error());
+      target.files[f].literal = header->bytes;
+      target.files[f].size = header->fileSize;
+      for (size_t k = 0; k != entries.size(); ++k)
+        addItem(tensorsOfFile[f][k], f, std::move(entries[k]), header->offsets[k]);
+    }
+    return {};
+  }
+
+  void addItem(uint32_t index, uint32_t file, SafetensorsEntry entry, uint64_t offset) {
+    itemOf[index] = target.items.size();
+    target.items.push_back({file, static_cast<uint32_t>(target.tensors.size()), 0,
+                            static_cast<uint32_t>(target.starts.size()), offset});
+    for (size_t dim = 0; dim != entry.shape.rank(); ++dim)
+      target.starts.push_back(0);
+    target.tensors.push_back({std::move(entry.name), entry.dtype, entry.shape});
+  }
+
+  const FusedOutput &outputOf(const Made &tensor) const {
+    return input.program.classes[tensor.boundClass].outputs[tensor.output];
+  }
+
+  /// `made` is in the order of instances and outputs; a class's rows are too.
+  void fillClasses() {
+    target.classes.resize(input.binding.classes.size());
+    for (uint32_t i = 0; i != made.size(); ++i) {
+      PlacedClass &placed = target.classes[made[i].boundClass];
+      if (made[i].row == 0)
+        placed.outputs.push_back(made[i].output);
+      placed.items.push_back(itemOf[i]);
+    }
+  }
+
+  const TargetInput &input;
+  const SplitOptions &split;
+  std::vector<Made> made;
+  std::vector<uint32_t> order; ///< of the files
+  std::vector<uint32_t> itemOf;
+  Target target;
+};
+} // namespace
+
+Result<Target> placeSafetensors(const TargetInput &input, const SplitOptions &split) {
+  return SafetensorsPlacer(input, split).place();
+}
+
+} // namespace mbc::compiler

@@ -1,0 +1,212 @@
+#include "compiler/Target/Target.h"
+
+#include "runtime/PickleWriter.h"
+#include "runtime/TorchArchive.h"
+#include "runtime/TorchDistWriter.h"
+
+#include <fmt/format.h>
+
+namespace mbc::compiler {
+
+std::vector<InstancePlace> placesOfInstances(const dsl::Model &model,
+                                             const Binding &binding) {
+  std::vector<InstancePlace> places(model.instances.size());
+  for (uint32_t c = 0; c != binding.classes.size(); ++c)
+    for (uint32_t row = 0; row != binding.classes[c].instances.size(); ++row)
+      places[binding.classes[c].instances[row]] = {c, row};
+  return places;
+}
+
+KeyRules keyRules(const dsl::Model &model) {
+  return {.layersStacked = model.layersStacked,
+          .layers = model.layers,
+          .experts = model.experts,
+          .gptModel = model.megatron != "HybridModel"};
+}
+
+namespace {
+/// Payload items begin at multiples of 64 bytes, so that tensor data does too.
+constexpr uint64_t itemAlignment = 64;
+
+class TorchDistPlacer {
+public:
+  explicit TorchDistPlacer(const TargetInput &input)
+      : input(input), model(input.model), layout(input.layout),
+        rules(keyRules(input.model)),
+        fileOfRank(layout.pp * layout.stageRanks, UINT32_MAX) {}
+
+  Result<Target> place() {
+    placeObjects();
+    measureItems();
+    std::vector<InstancePlace> places = placesOfInstances(model, input.binding);
+    for (uint32_t i = 0; i != places.size(); ++i)
+      if (places[i].boundClass != UINT32_MAX)
+        if (Result<void> placed = placeInstance(i, places[i]); !placed)
+          return std::unexpected(placed.error());
+    return std::move(target);
+  }
+
+private:
+  uint32_t fileOf(int64_t rank) {
+    uint32_t &file = fileOfRank[rank];
+    if (file == UINT32_MAX) {
+      file = target.files.size();
+      target.files.push_back({fmt::format("__{}_0.distcp", rank), 0, {}});
+    }
+    return file;
+  }
+
+  int64_t stageOf(const MegatronName &name, dsl::Stage stage) const {
+    if (stage == dsl::Stage::Last || name.mtp)
+      return layout.pp - 1;
+    return name.layer ? layout.stageOfLayer(*name.layer) : 0;
+  }
+
+  int64_t rankOf(const MegatronName &name, dsl::Stage stage, const dsl::Shard &shard,
+                 int64_t shardRank) const {
+    if (shard.expert && name.expert)
+      return layout.expertRank(stageOf(name, stage),
+                               *name.expert / (model.experts / layout.ep), shardRank);
+    return layout.denseRank(stageOf(name, stage), shardRank);
+  }
+
+  /// Byte objects come first in a file; all have the same content.
+  void placeObjects() {
+    const uint64_t bytes = extraStateObject().size();
+    for (const dsl::ExtraState &state : model.extraStates) {
+      bool perExpert = state.experts != 0;
+      for (int64_t e = 0; e != std::max<int64_t>(state.experts, 1); ++e) {
+        std::string module = state.module + (perExpert ? std::to_string(e) : "");
+        MegatronName name = parseMegatronName(module);
+        if (perExpert)
+          name.expert = e;
+        dsl::Shard shard;
+        shard.expert = perExpert;
+        dsl::Stage stage = isLastStage(state.module) ? dsl::Stage::Last : dsl::Stage::ByName;
+        uint32_t file = fileOf(rankOf(name, stage, shard, 0));
+        target.objects.push_back(extraStateKey(module, rules));
+        target.objectFiles.push_back(file);
+        target.files[file].size += bytes;
+      }
+    }
+  }
+
+  static bool isLastStage(const std::string &module) {
+    return module.ends_with("final_layernorm") || module.ends_with("final_norm") ||
+           module.ends_with("output_layer");
+  }
+
+  /// An item's size depends on its dtype and shape alone.
+  void measureItems() {
+    target.classes.resize(input.binding.classes.size());
+    itemBytes.resize(target.classes.size());
+    for (size_t c = 0; c != target.classes.size(); ++c) {
+      const BoundClass &bound = input.binding.classes[c];
+      const FusedClass &fused = input.program.classes[c];
+      for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
+        target.classes[c].outputs.push_back(o);
+        itemBytes[c].push_back(measure(bound, fused.outputs[o]));
+      }
+    }
+  }
+
+  uint64_t measure(const BoundClass &bound, const FusedOutput &output) const {
+    const dsl::RuleInstance &instance = model.instances[bound.instances.front()];
+    TensorKey key = torchDistKey(instance.megatron[output.operand], "", rules);
+    Shape stored;
+    for (size_t axis = 0; axis != key.axes.rank(); ++axis)
+      stored.push_back(1);
+    for (int64_t extent : output.shape)
+      stored.push_back(extent);
+    uint64_t data = output.shape.elements() * byteSize(output.dtype);
+    uint64_t size =
+        layoutArchive("archive", tensorPickle(output.dtype, stored.dims()).size(), {&data, 1})
+            .totalBytes;
+    return (size + itemAlignment - 1) / itemAlignment * itemAlignment;
+  }
+
+  Result<void> placeInstance(uint32_t index, const InstancePlace &place) {
+    const dsl::RuleInstance &instance = model.instances[index];
+    const RuleClass &type = input.binding.classes[place.boundClass].type;
+    const FusedClass &fused = input.program.classes[place.boundClass];
+    const dsl::Shard &shard = type.mapping->shard;
+    bool named = shard.kind == dsl::ShardKind::Section;
+    if (named && shard.sections.empty())
+      return fail("{}:{}: {} has sections without names, and torch_dist keys end in "
+                  "them: write shard=section(query,key,value), or use --format torch",
+                  type.mapping->where.file ? type.mapping->where.file->path : "",
+                  type.mapping->where.line, instance.megatron.front());
+    uint32_t lastOperand = UINT32_MAX;
+    MegatronName name;
+    std::vector<Place> sections; // of the operand at hand
+    for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
+      const FusedOutput &output = fused.outputs[o];
+      if (output.operand != lastOperand) {
+        lastOperand = output.operand;
+        name = parseMegatronName(instance.megatron[output.operand]);
+        sections = tensorsOf(instance.megatron[output.operand], type, output);
+      }
+      const Place &at = sections[named ? output.section : 0];
+      int64_t rank = rankOf(name, type.mapping->stage, shard, output.rank);
+      uint32_t file = fileOf(rank);
+      TargetItem item{file, at.tensor, static_cast<uint32_t>(rank),
+                      static_cast<uint32_t>(target.starts.size()), target.files[file].size};
+      target.files[file].size += itemBytes[place.boundClass][o];
+      target.starts.insert(target.starts.end(), at.index.begin(), at.index.end());
+      target.starts.insert(target.starts.end(), output.start.begin(), output.start.end());
+      target.classes[place.boundClass].items.push_back(target.items.size());
+      target.items.push_back(item);
+    }
+    return {};
+  }
+
+  struct Place {
+    uint32_t tensor;
+    Shape index; ///< on the leading axes
+  };
+
+  /// The logical tensors of one operand: one, or one for each named section.
+  std::vector<Place> tensorsOf(const std::string &name, const RuleClass &type,
+                               const FusedOutput &output) {
+    const dsl::Shard &shard = type.mapping->shard;
+    const Shape &whole = type.megatron[output.operand].shape;
+    std::vector<Place> places;
+    if (shard.kind != dsl::ShardKind::Section) {
+      places.push_back(tensorOf(torchDistKey(name, "", rules), output.dtype, whole));
+      return places;
+    }
+    for (size_t s = 0; s != shard.sections.size(); ++s) {
+      Shape shape = whole;
+      shape[0] = type.sections[output.operand][s];
+      places.push_back(tensorOf(torchDistKey(name, shard.sections[s], rules), output.dtype, shape));
+    }
+    return places;
+  }
+
+  Place tensorOf(const TensorKey &key, DType dtype, const Shape &own) {
+    auto [it, isNew] = tensorIds.try_emplace(key.key, target.tensors.size());
+    if (isNew) {
+      Shape shape = key.axes;
+      for (int64_t extent : own)
+        shape.push_back(extent);
+      target.tensors.push_back({key.key, dtype, shape});
+    }
+    return {it->second, key.index};
+  }
+
+  const TargetInput &input;
+  const dsl::Model &model;
+  const ParallelLayout &layout;
+  KeyRules rules;
+  std::vector<uint32_t> fileOfRank;
+  std::vector<std::vector<uint64_t>> itemBytes; ///< by class and output
+  std::unordered_map<std::string, uint32_t> tensorIds;
+  Target target;
+};
+} // namespace
+
+Result<Target> placeTorchDist(const TargetInput &input) {
+  return TorchDistPlacer(input).place();
+}
+
+} // namespace mbc::compiler

@@ -1,0 +1,189 @@
+#include "compiler/Target/Target.h"
+
+#include "runtime/TorchArchive.h"
+#include "runtime/TorchDistWriter.h"
+
+#include <fmt/format.h>
+
+namespace mbc::compiler {
+
+namespace {
+/// One rank file: the ranks of a stage that share a (TP, EP) pair share it.
+struct RankFile {
+  int64_t stage = 0, tp = 0, ep = 0;
+  int64_t rank = 0; ///< lowest global rank of it
+};
+
+class TorchRanksPlacer {
+public:
+  explicit TorchRanksPlacer(const TargetInput &input)
+      : input(input), model(input.model), layout(input.layout) {}
+
+  Result<Target> place() {
+    listFiles();
+    target.classes.resize(input.binding.classes.size());
+    std::vector<InstancePlace> places = placesOfInstances(model, input.binding);
+    for (uint32_t i = 0; i != places.size(); ++i)
+      if (places[i].boundClass != UINT32_MAX)
+        if (Result<void> placed = placeInstance(i, places[i]); !placed)
+          return std::unexpected(placed.error());
+    if (Result<void> written = layoutFiles(); !written)
+      return std::unexpected(written.error());
+    return std::move(target);
+  }
+
+private:
+  /// mp_rank_TT[_PPP][_EEE], as Megatron names them.
+  void listFiles() {
+    for (int64_t stage = 0; stage != layout.pp; ++stage)
+      for (int64_t s = 0; s != layout.stageRanks; ++s) {
+        RankFile file{stage, s % layout.tp, (s / layout.etp) % layout.ep,
+                      stage * layout.stageRanks + s};
+        std::string path = fmt::format("mp_rank_{:02}", file.tp);
+        if (layout.pp > 1)
+          path += fmt::format("_{:03}", stage);
+        if (layout.ep > 1)
+          path += fmt::format("_{:03}", file.ep);
+        path += "/model_optim_rng.pt";
+        bool known = false;
+        for (const TargetFile &other : target.files)
+          known |= other.path == path;
+        if (known)
+          continue;
+        target.files.push_back({path, 0, {}});
+        files.push_back(file);
+      }
+    itemsOfFile.resize(files.size());
+  }
+
+  bool holds(const RankFile &file, const MegatronName &name, const dsl::Mapping &mapping,
+             int64_t shardRank) const {
+    if (!onStage(file.stage, name, mapping.stage))
+      return false;
+    const dsl::Shard &shard = mapping.shard;
+    bool expert = shard.expert && name.expert;
+    if (expert && *name.expert / (model.experts / layout.ep) != file.ep)
+      return false;
+    if (shard.kind == dsl::ShardKind::Replicated || ranksOf(mapping) == 1)
+      return true;
+    return shardRank == (shard.expert ? file.tp % layout.etp : file.tp);
+  }
+
+  int64_t ranksOf(const dsl::Mapping &mapping) const {
+    return mapping.shard.expert ? layout.etp : layout.tp;
+  }
+
+  bool onStage(int64_t stage, const MegatronName &name, dsl::Stage where) const {
+    bool first = stage == 0, last = stage == layout.pp - 1;
+    if (where == dsl::Stage::FirstAndLast)
+      return first || last;
+    if (where == dsl::Stage::Last || (name.mtp && where == dsl::Stage::ByName))
+      return last;
+    if (where == dsl::Stage::First || !name.layer)
+      return first;
+    return layout.stageOfLayer(*name.layer) == stage;
+  }
+
+  /// A name that a parameter has in one file, counted within the file.
+  std::string localName(const std::string &text, const MegatronName &name,
+                        const RankFile &file) const {
+    std::optional<int64_t> layer, expert;
+    if (name.layer)
+      layer = *name.layer - layout.firstLayer(file.stage);
+    if (name.expert && model.experts != 0)
+      expert = *name.expert % (model.experts / layout.ep);
+    return renumber(text, layer, expert);
+  }
+
+  Result<void> placeInstance(uint32_t index, const InstancePlace &place) {
+    const dsl::RuleInstance &instance = model.instances[index];
+    const dsl::Mapping &mapping = model.mappings[instance.mapping];
+    const FusedClass &fused = input.program.classes[place.boundClass];
+    PlacedClass &placed = target.classes[place.boundClass];
+    std::vector<uint32_t> outputs;
+    for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
+      const FusedOutput &output = fused.outputs[o];
+      const std::string &text = instance.megatron[output.operand];
+      MegatronName name = parseMegatronName(text);
+      for (uint32_t f = 0; f != files.size(); ++f)
+        if (holds(files[f], name, mapping, output.rank)) {
+          addItem(placed, f, localName(text, name, files[f]), output);
+          outputs.push_back(o);
+        }
+      addTiedCopies(text, output, o, placed, outputs);
+    }
+    if (place.row == 0)
+      placed.outputs = outputs;
+    else if (placed.outputs != outputs)
+      return fail("{} is stored a different number of times than {}, which is the same "
+                  "rule",
+                  instance.megatron.front(),
+                  model.instances[input.binding.classes[place.boundClass].instances.front()]
+                      .megatron.front());
+    return {};
+  }
+
+  /// A tied Megatron parameter has no rule: where its stage is another than
+  /// its owner's, that stage's files hold the owner's values under its name.
+  void addTiedCopies(const std::string &owner, const FusedOutput &output, uint32_t index,
+                     PlacedClass &placed, std::vector<uint32_t> &outputs) {
+    if (layout.pp == 1)
+      return;
+    for (const dsl::TiedCopy &tie : model.ties)
+      if (tie.side == dsl::Side::Megatron && tie.owner == owner)
+        for (uint32_t f = 0; f != files.size(); ++f)
+          if (onStage(files[f].stage, {}, tie.stage) && files[f].tp == output.rank) {
+            addItem(placed, f, tie.copy, output);
+            outputs.push_back(index);
+          }
+  }
+
+  void addItem(PlacedClass &placed, uint32_t file, std::string key,
+               const FusedOutput &output) {
+    TargetItem item{file, static_cast<uint32_t>(target.tensors.size()),
+                    static_cast<uint32_t>(files[file].rank),
+                    static_cast<uint32_t>(target.starts.size()), 0};
+    for (size_t dim = 0; dim != output.shape.rank(); ++dim)
+      target.starts.push_back(0);
+    placed.items.push_back(target.items.size());
+    itemsOfFile[file].push_back(target.items.size());
+    target.tensors.push_back({std::move(key), output.dtype, output.shape});
+    target.items.push_back(item);
+  }
+
+  /// Each file is one archive: its pickle first, then the tensors' bytes.
+  Result<void> layoutFiles() {
+    for (uint32_t f = 0; f != files.size(); ++f) {
+      std::vector<RankTensor> tensors;
+      std::vector<uint64_t> sizes;
+      for (uint32_t item : itemsOfFile[f]) {
+        const TargetTensor &tensor = target.tensors[target.items[item].tensor];
+        tensors.push_back({tensor.key, tensor.dtype, tensor.shape.dims()});
+        sizes.push_back(tensor.shape.elements() * byteSize(tensor.dtype));
+      }
+      Result<std::string> pickle = rankFilePickle(input.commonJson, tensors);
+      if (!pickle)
+        return std::unexpected(pickle.error());
+      ArchiveLayout archive = layoutArchive(rankFileRoot, pickle->size(), sizes);
+      target.files[f].literal = std::move(*pickle);
+      target.files[f].size = archive.totalBytes;
+      for (size_t k = 0; k != itemsOfFile[f].size(); ++k)
+        target.items[itemsOfFile[f][k]].offset = archive.dataOffsets[k];
+    }
+    return {};
+  }
+
+  const TargetInput &input;
+  const dsl::Model &model;
+  const ParallelLayout &layout;
+  std::vector<RankFile> files;
+  std::vector<std::vector<uint32_t>> itemsOfFile;
+  Target target;
+};
+} // namespace
+
+Result<Target> placeTorchRanks(const TargetInput &input) {
+  return TorchRanksPlacer(input).place();
+}
+
+} // namespace mbc::compiler

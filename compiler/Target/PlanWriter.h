@@ -1,0 +1,34 @@
+#pragma once
+
+#include "compiler/Binding/Bind.h"
+#include "compiler/Target/Target.h"
+
+#include <string>
+#include <vector>
+
+namespace mbc::compiler {
+
+/// A small file that the plan brings along. `object`: its key in `.metadata`
+/// if it is a byte object of a torch_dist.
+struct PlanSidecar {
+  std::string path, bytes, object;
+};
+
+/// Everything that goes into a plan beside the classes themselves.
+struct PlanContent {
+  Direction direction = Direction::Import;
+  Format format = Format::TorchDist;
+  std::string family, summary;
+  std::vector<PlanSidecar> sidecars;
+  std::vector<std::pair<std::string, std::string>> copies; ///< source, target
+  std::string specText, configJson, optionsJson;
+  std::vector<std::string> notes;
+};
+
+/// The plan as a FlatBuffer. Fails if the tables do not fit together or the
+/// plan would pass the format's limit of 2 GiB.
+Result<std::string> writePlan(const PlanContent &content, const Checkpoint &checkpoint,
+                              const Binding &binding, const TensorProgram &program,
+                              const Target &target);
+
+} // namespace mbc::compiler

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "compiler/Binding/Bind.h"
+#include "compiler/Binding/Layout.h"
+#include "compiler/RuleClass.h"
+#include "runtime/MegatronNames.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace mbc::compiler {
+
+/// A logical tensor of the target: its name in the files and its whole shape.
+struct TargetTensor {
+  std::string key;
+  DType dtype = DType::BF16;
+  Shape shape;
+};
+
+/// A stored tensor. `offset` as in Plan.fbs.
+struct TargetItem {
+  uint32_t file = 0, tensor = 0, rank = 0, start = 0;
+  uint64_t offset = 0;
+};
+
+struct TargetFile {
+  std::string path;
+  uint64_t size = 0;
+  std::string literal;
+};
+
+/// The outputs of a class as they are stored. An output that is stored more
+/// than once (a replicated tensor in the files of several ranks) is listed
+/// once for each copy.
+struct PlacedClass {
+  std::vector<uint32_t> outputs; ///< indices into FusedClass::outputs
+  std::vector<uint32_t> items;   ///< instances x outputs
+};
+
+/// Everything about the files of a target, decided before any byte moves.
+struct Target {
+  std::vector<TargetTensor> tensors;
+  std::vector<TargetItem> items;
+  std::vector<int64_t> starts;
+  std::vector<TargetFile> files;
+  std::vector<std::string> objects;   ///< keys of byte objects
+  std::vector<uint32_t> objectFiles;  ///< the file of each
+  std::vector<PlacedClass> classes;
+};
+
+/// An instance of a rule, found by its number in the model.
+struct InstancePlace {
+  uint32_t boundClass = UINT32_MAX, row = 0;
+};
+std::vector<InstancePlace> placesOfInstances(const dsl::Model &model,
+                                             const Binding &binding);
+
+struct TargetInput {
+  const dsl::Model &model;
+  const Binding &binding;
+  const TensorProgram &program;
+  const ParallelLayout &layout;
+  std::string commonJson; ///< Megatron's common state
+};
+
+/// Rules for a model's keys in a torch_dist.
+KeyRules keyRules(const dsl::Model &model);
+
+Result<Target> placeTorchDist(const TargetInput &input);
+Result<Target> placeTorchRanks(const TargetInput &input);
+
+/// How an HF checkpoint is split into files.
+struct SplitOptions {
+  const Record *record = nullptr; ///< keep its files, unless maxShardSize is given
+  uint64_t maxShardSize = 0;      ///< bytes; 0: the record's files, else 5 GB
+  std::vector<std::pair<std::string, std::string>> copies; ///< tied copies to make: copy, owner
+};
+Result<Target> placeSafetensors(const TargetInput &input, const SplitOptions &split);
+
+} // namespace mbc::compiler
