@@ -1,0 +1,59 @@
+#pragma once
+
+#include "dsl/Ast.h"
+#include "dsl/Diagnostic.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mbc::dsl {
+
+/// The checks behind `checkSpec`.
+class Checker {
+public:
+  Checker(const Spec &spec, Diagnostics &diagnostics)
+      : spec(spec), diagnostics(diagnostics) {}
+  void run();
+
+private:
+  // Check.cpp: values and statements.
+  void value(const Expr &expr);
+  void valueName(const Name &name);
+  void valueCall(const Call &call);
+  void holes(const Name &name);
+  void arity(const Call &call, size_t expected, const SourceRange *declared,
+             const char *kind);
+  void walk(const Body &body);
+  void statement(const Statement &statement);
+  void blockCall(const Call &call);
+  void config();
+  bool known(Symbol symbol) const;
+  std::vector<std::string> visibleNames() const;
+
+  // CheckRules.cpp: the sides of a rule and its attributes.
+  void rule(const Rule &rule);
+  void subtree(const Rule &rule);
+  void tensor(const Expr &expr);
+  void tensorCall(const Call &call);
+  void operation(const Call &call);
+  void keyed(const Call &call, const Argument &argument, const char *allowed);
+  void tied(const TiedStatement &tied);
+  void attributes(const std::vector<Attribute> &attributes,
+                  const std::vector<std::string> &keys);
+  void word(const Attribute &attribute, const AttributeWord &word);
+  void shardWord(const AttributeWord &word);
+  std::set<Symbol> tensorParameters(const Def &def) const;
+  void collectTensors(const Expr &expr, const Def &def, std::set<Symbol> &out,
+                      int depth) const;
+
+  const Spec &spec;
+  Diagnostics &diagnostics;
+  std::vector<Symbol> scope; ///< loop variables and parameters in sight
+  const Def *inDef = nullptr;
+};
+
+/// Names of the operations on tensors.
+const std::vector<std::string> &operationNames();
+
+} // namespace mbc::dsl

@@ -1,0 +1,284 @@
+#include "dsl/EvaluationScope.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace mbc::dsl {
+
+bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
+                        RuleSide &out) {
+  const Name &name = *expr.name;
+  if (const Argument *argument = values.parameter(name)) {
+    const DefFrame *frame = values.frame();
+    std::optional<int64_t> size;
+    if (extent && !(size = values.integer(*extent)))
+      return false;
+    values.setFrame(frame->caller);
+    size_t before = out.code.size();
+    bool good = side(*argument->value, argument->extent.get(), which, out);
+    values.setFrame(frame);
+    if (!good || !size)
+      return good;
+    // The extent written in the def holds for the last entry, its root. Where
+    // the call writes one too, both must agree.
+    size_t root = before;
+    for (size_t at = before; at != out.code.size();
+         at += 9 + static_cast<size_t>(out.code[at + 8]))
+      root = at;
+    if (out.code[root + 2] && out.code[root + 3] != *size) {
+      reporter.error(
+          extent->where,
+          fmt::format("this piece is {} here, but {} where it is passed", *size,
+                      out.code[root + 3]));
+      return false;
+    }
+    out.code[root + 2] = 1;
+    out.code[root + 3] = *size;
+    return true;
+  }
+  std::optional<int64_t> size;
+  if (extent && !(size = values.integer(*extent)))
+    return false;
+  std::string &text = out.names.emplace_back();
+  const std::string &start = prefix(which);
+  text.reserve(start.size() + name.spelling.size() + 8);
+  if (!name.fromRoot)
+    text = start;
+  if (!values.appendName(name, text))
+    return false;
+  out.optional += name.optional;
+  out.emit(OpKind::Tensor, expr.where, size, 0, false, 0, 0, {});
+  return true;
+}
+
+bool Evaluation::side(const Expr &expr, const Expr *extent, Side which,
+                      RuleSide &out) {
+  if (expr.kind == Expr::Kind::Name)
+    return tensor(expr, extent, which, out);
+  if (expr.kind != Expr::Kind::Call) {
+    reporter.error(expr.where,
+                   "a tensor is needed here: a name or an operation");
+    return false;
+  }
+  std::optional<int64_t> size;
+  if (extent && !(size = values.integer(*extent)))
+    return false;
+  const Call &call = *expr.call;
+  auto def = spec.defs.find(call.symbol);
+  if (def == spec.defs.end())
+    return operation(expr, size, which, out);
+  DefFrame frame{&def->second, &call, values.frame()};
+  reporter.pushCall(call.where, "def", call.callee);
+  values.setFrame(&frame);
+  bool good = side(*def->second.body, nullptr, which, out);
+  values.setFrame(frame.caller);
+  reporter.popCall();
+  return good;
+}
+
+bool Evaluation::operands(const Call &call, Side which, RuleSide &out,
+                          size_t &count) {
+  auto addAll = [&] {
+    for (const Argument &argument : call.arguments) {
+      if (!argument.key.empty())
+        continue;
+      if (!side(*argument.value, argument.extent.get(), which, out))
+        return false;
+      ++count;
+    }
+    return true;
+  };
+  if (call.variable == noSymbol)
+    return addAll();
+  auto range = values.bounds(*call.from, *call.to);
+  if (!range)
+    return false;
+  if (range->first >= range->second) {
+    reporter.error(call.where,
+                   fmt::format("nothing to {}: the range {}..{} is empty",
+                               call.callee, range->first, range->second));
+    return false;
+  }
+  values.push(call.variable, {});
+  bool good = true;
+  for (int64_t at = range->first; good && at < range->second; ++at) {
+    values.setLast(at);
+    good = addAll();
+  }
+  values.pop();
+  return good;
+}
+
+bool Evaluation::shapeList(const Expr &list, std::vector<int64_t> &ints,
+                           bool &rest) {
+  if (list.kind != Expr::Kind::List) {
+    reporter.error(list.where,
+                   "a list of integers is needed here, such as [a, b, ...]");
+    return false;
+  }
+  for (const ExprPtr &item : list.operands) {
+    if (item->kind == Expr::Kind::Rest) {
+      rest = true;
+      continue;
+    }
+    std::optional<int64_t> extent = values.integer(*item);
+    if (!extent)
+      return false;
+    ints.push_back(*extent);
+  }
+  return true;
+}
+
+bool Evaluation::operation(const Expr &expr, std::optional<int64_t> extent,
+                           Side which, RuleSide &out) {
+  const Call &call = *expr.call;
+  const std::string &name = call.callee;
+  if (name == "concat" || name == "stack") {
+    int64_t dim = 0;
+    for (const Argument &argument : call.arguments) {
+      if (argument.key.empty())
+        continue;
+      std::optional<int64_t> value = values.integer(*argument.value);
+      if (!value)
+        return false;
+      dim = *value;
+    }
+    size_t count = 0;
+    if (!operands(call, which, out, count))
+      return false;
+    out.emit(name == "concat" ? OpKind::Concat : OpKind::Stack, expr.where,
+             extent, dim, false, 0, count, {});
+    return true;
+  }
+  const Expr &first = *call.arguments[0].value,
+             &second = *call.arguments[1].value;
+  std::vector<int64_t> ints;
+  bool rest = false;
+  if (name == "init") {
+    std::optional<double> value = values.number(first);
+    if (!value || !shapeList(second, ints, rest))
+      return false;
+    out.emit(OpKind::Fill, expr.where, extent, 0, false, *value, 0, ints);
+    return true;
+  }
+  if (!side(first, call.arguments[0].extent.get(), which, out))
+    return false;
+  if (name == "reshape" || name == "transpose") {
+    if (!shapeList(second, ints, rest))
+      return false;
+    out.emit(name == "reshape" ? OpKind::Reshape : OpKind::Transpose,
+             expr.where, extent, 0, rest, 0, 1, ints);
+    return true;
+  }
+  std::optional<double> value = values.number(second);
+  if (!value)
+    return false;
+  out.emit(name == "add" ? OpKind::Add : OpKind::Scale, expr.where, extent, 0,
+           false, *value, 1, {});
+  return true;
+}
+
+bool Evaluation::dropped() const {
+  const RuleSide &known =
+      oracle.known == Side::Megatron ? megatronSide : hfSide;
+  const RuleSide &target =
+      oracle.known == Side::Megatron ? hfSide : megatronSide;
+  auto allOptional = [](const RuleSide &side) {
+    return !side.names.empty() && side.optional == side.names.size();
+  };
+  if (known.names.empty() || (!allOptional(known) && !allOptional(target)))
+    return false;
+  return std::none_of(
+      known.names.begin(), known.names.end(),
+      [this](const std::string &name) { return present(name); });
+}
+
+void Evaluation::addRule(const Statement &statement, const Rule &rule) {
+  if (rule.hf->kind == Expr::Kind::Name && rule.hf->name->wildcard)
+    return addSubtree(statement, rule);
+  megatronSide.clear();
+  hfSide.clear();
+  if (!side(*rule.megatron, nullptr, Side::Megatron, megatronSide) ||
+      !side(*rule.hf, nullptr, Side::Hf, hfSide) || dropped())
+    return;
+  key.assign({std::bit_cast<int64_t>(&rule),
+              static_cast<int64_t>(megatronSide.code.size())});
+  key.insert(key.end(), megatronSide.code.begin(), megatronSide.code.end());
+  key.insert(key.end(), hfSide.code.begin(), hfSide.code.end());
+  if (!attributeKey(rule))
+    return;
+  std::optional<uint32_t> mapping = table.find(key);
+  if (!mapping) {
+    mapping = newMapping(statement, rule);
+    table.add(key, *mapping);
+  }
+  model.instances.push_back(
+      {*mapping, std::move(megatronSide.names), std::move(hfSide.names)});
+}
+
+void Evaluation::addSubtree(const Statement &statement, const Rule &rule) {
+  const Name &megatron = *rule.megatron->name, &hf = *rule.hf->name;
+  std::optional<std::string> megatronPattern =
+      fullName(megatron, Side::Megatron);
+  std::optional<std::string> hfPattern = fullName(hf, Side::Hf);
+  if (!megatronPattern || !hfPattern || !oracle.withPrefix)
+    return;
+  // Both patterns end in "**".
+  megatronPattern->resize(megatronPattern->size() - 2);
+  hfPattern->resize(hfPattern->size() - 2);
+  bool import = oracle.known == Side::Hf;
+  const std::string &known = import ? *hfPattern : *megatronPattern;
+  uint32_t mapping = UINT32_MAX;
+  for (const std::string &name : oracle.withPrefix(known)) {
+    // Scales belong to the number format and follow their tensor.
+    constexpr std::string_view scale = "_scale_inv";
+    if (import && name.ends_with(scale) &&
+        present(name.substr(0, name.size() - scale.size())))
+      continue;
+    if (mapping == UINT32_MAX) {
+      for (RuleSide *side : {&megatronSide, &hfSide}) {
+        side->clear();
+        side->emit(OpKind::Tensor, (side == &hfSide ? hf : megatron).where, {},
+                   0, false, 0, 0, {});
+      }
+      mapping = newMapping(statement, rule);
+    }
+    std::string tail = name.substr(known.size());
+    model.instances.push_back(
+        {mapping, {*megatronPattern + tail}, {*hfPattern + tail}});
+  }
+  if (mapping == UINT32_MAX && !hf.optional && !megatron.optional)
+    reporter.error(
+        (import ? hf : megatron).where,
+        fmt::format(
+            "no tensor's name starts with '{}'; mark the pattern with ? if "
+            "that may be",
+            known));
+}
+
+uint32_t Evaluation::newMapping(const Statement &statement, const Rule &rule) {
+  Mapping mapping;
+  mapping.megatron = decodeSide(megatronSide.code);
+  mapping.hf = decodeSide(hfSide.code);
+  mapping.where = statement.where;
+  mapping.expansion = reporter.expansion();
+  for (const Name *name : scopeNames) {
+    if (name->fromRoot)
+      mapping.label.clear();
+    if (!name->stay)
+      mapping.label +=
+          (name->fromRoot ? name->spelling.substr(1) : name->spelling) + ".";
+  }
+  mapping.label += rule.megatron->kind == Expr::Kind::Name
+                       ? rule.megatron->name->spelling
+                       : rule.megatron->call->callee + "(...)";
+  for (const Attribute &attribute : rule.attributes)
+    setAttribute(mapping, attribute);
+  model.mappings.push_back(std::move(mapping));
+  return static_cast<uint32_t>(model.mappings.size() - 1);
+}
+
+} // namespace mbc::dsl

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "dsl/Ast.h"
+#include "dsl/Expression.h"
+#include "dsl/MappingTable.h"
+#include "dsl/Model.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace mbc::dsl {
+
+/// One evaluation of a spec: walks its statements and fills a Model.
+class Evaluation {
+public:
+  Evaluation(const Spec &spec, const ConfigNode &config,
+             const NameOracle &oracle, Diagnostics &diagnostics)
+      : spec(spec), config(config), oracle(oracle), reporter(diagnostics),
+        values(spec, config, reporter), choiceOf(spec.eitherCount) {}
+
+  Model run();
+
+private:
+  // Evaluate.cpp: statements.
+  void walk(const Body &body);
+  void visit(const Statement &statement);
+  template <typename Visit> void inScope(const Scope &scope, Visit visit);
+  template <typename Visit> void inBlock(const Call &call, Visit visit);
+  void loop(const For &loop);
+  const Body *branchOf(const If &choice);
+  const Body *caseOf(const Match &match);
+  void addTied(const Statement &statement, const TiedStatement &tied);
+  void addIgnored(const IgnoreStatement &ignore);
+  void addExtraState(const ExtraStateStatement &extra);
+  /// `name` behind the prefix of the scopes around.
+  std::optional<std::string> fullName(const Name &name, Side side);
+  std::string &prefix(Side side) {
+    return side == Side::Megatron ? megatronPrefix : hfPrefix;
+  }
+  bool enter(const Name &name, Side side);
+
+  // EvaluateRule.cpp: one rule.
+  void addRule(const Statement &statement, const Rule &rule);
+  void addSubtree(const Statement &statement, const Rule &rule);
+  bool side(const Expr &expr, const Expr *extent, Side which, RuleSide &out);
+  bool tensor(const Expr &expr, const Expr *extent, Side which, RuleSide &out);
+  bool operation(const Expr &expr, std::optional<int64_t> extent, Side which,
+                 RuleSide &out);
+  bool operands(const Call &call, Side which, RuleSide &out, size_t &count);
+  bool shapeList(const Expr &list, std::vector<int64_t> &ints, bool &rest);
+  bool present(std::string_view name) const {
+    return !oracle.exists || oracle.exists(name);
+  }
+  bool dropped() const;
+  const AttributeWord *wordOf(const Attribute &attribute);
+  bool attributeKey(const Rule &rule);
+  uint32_t newMapping(const Statement &statement, const Rule &rule);
+  void setAttribute(Mapping &mapping, const Attribute &attribute);
+  void setShard(Shard &shard, const AttributeWord &word);
+  Stage stageOf(std::span<const Attribute> attributes);
+
+  // EvaluateEither.cpp: alternatives.
+  const Form *choose(const Statement &statement, const Either &either);
+  const Form *preferred(const std::vector<const Form *> &forms) const;
+  std::optional<std::string> firstName(const Body &body, Side which);
+  std::optional<std::string> firstName(const Statement &statement, Side which);
+
+  // EvaluateConfig.cpp: the model's own fields.
+  void addModel();
+  void addConfig();
+  int64_t integerOr(const ExprPtr &expr, int64_t fallback);
+
+  struct Chosen {
+    const Form *form = nullptr;
+    std::string example; ///< the name that decided, where it was first met
+  };
+
+  const Spec &spec;
+  const ConfigNode &config;
+  const NameOracle &oracle;
+  Reporter reporter;
+  Expressions values;
+  Model model;
+
+  std::string megatronPrefix, hfPrefix; ///< "" or ending in a dot
+  std::vector<const Name *> scopeNames; ///< the Megatron side's, for labels
+  std::vector<Chosen> choiceOf;         ///< by Either::index
+
+  MappingTable table;
+  RuleSide megatronSide, hfSide;
+  std::vector<int64_t> key;
+};
+
+} // namespace mbc::dsl

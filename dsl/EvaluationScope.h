@@ -1,0 +1,40 @@
+#pragma once
+
+#include "dsl/Evaluation.h"
+
+/// How the walkers of Evaluate.cpp and EvaluateEither.cpp enter a scope and a
+/// block, and leave it.
+namespace mbc::dsl {
+
+template <typename Visit>
+void Evaluation::inScope(const Scope &scope, Visit visit) {
+  std::string megatron = megatronPrefix, hf = hfPrefix;
+  scopeNames.push_back(&scope.megatron);
+  if (enter(scope.megatron, Side::Megatron) && enter(scope.hf, Side::Hf))
+    visit();
+  scopeNames.pop_back();
+  megatronPrefix = std::move(megatron);
+  hfPrefix = std::move(hf);
+}
+
+template <typename Visit>
+void Evaluation::inBlock(const Call &call, Visit visit) {
+  const Block &block = spec.blocks.at(call.symbol);
+  std::vector<Datum> arguments;
+  for (const Argument &argument : call.arguments) {
+    std::optional<Datum> value = values.evaluate(*argument.value);
+    if (!value)
+      return;
+    arguments.push_back(std::move(*value));
+  }
+  for (size_t i = 0; i != arguments.size(); ++i)
+    values.push(block.parameters[i], std::move(arguments[i]));
+  size_t base = values.hideLocals(arguments.size());
+  reporter.pushCall(call.where, "block", call.callee);
+  visit(block);
+  reporter.popCall();
+  values.restoreLocals(base);
+  values.pop(arguments.size());
+}
+
+} // namespace mbc::dsl

@@ -1,0 +1,267 @@
+#include "dsl/Expression.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace mbc::dsl {
+namespace {
+
+Datum fromConfig(const ConfigNode &node) {
+  using Kind = ConfigNode::Kind;
+  switch (node.kind) {
+  case Kind::Null:
+    return {Value(), &node};
+  case Kind::Bool:
+    return {Value(node.integer != 0), &node};
+  case Kind::Int:
+    return {Value(node.integer), &node};
+  case Kind::Double:
+    return {Value(node.number), &node};
+  case Kind::String:
+    return {Value(node.text), &node};
+  case Kind::Object:
+    return {Value(), &node};
+  case Kind::List:
+    break;
+  }
+  auto list = std::make_shared<ValueList>();
+  for (const ConfigNode &item : node.items)
+    list->push_back(fromConfig(item).value);
+  return {Value(std::shared_ptr<const ValueList>(std::move(list))), &node};
+}
+
+} // namespace
+
+const std::vector<std::string> &builtinNames() {
+  static const std::vector<std::string> names{"len", "join", "log", "min",
+                                              "max"};
+  return names;
+}
+
+std::optional<Datum> Expressions::letValue(const Let &let, Symbol symbol) {
+  auto [entry, added] = lets.try_emplace(symbol);
+  if (!added) {
+    if (entry->second.state == LetState::Running)
+      return fails(let.where,
+                   fmt::format("'{}' is defined by itself", let.name));
+    return entry->second.state == LetState::Ready
+               ? std::optional(entry->second.value)
+               : std::nullopt;
+  }
+  // A let sees no loop variable and no parameter.
+  const DefFrame *frame = std::exchange(currentFrame, nullptr);
+  size_t base = std::exchange(localsBase, locals.size());
+  std::optional<Datum> value = evaluate(*let.value);
+  localsBase = base;
+  currentFrame = frame;
+  LetState &state = lets[symbol];
+  state.state = value ? LetState::Ready : LetState::Failed;
+  if (value)
+    state.value = *value;
+  return value;
+}
+
+std::optional<Datum> Expressions::headValue(const Name &name) {
+  if (const Local *local = findLocal(name.head))
+    return local->value;
+  if (const Argument *argument = parameter(name)) {
+    const DefFrame *frame = currentFrame;
+    currentFrame = frame->caller;
+    std::optional<Datum> value = evaluate(*argument->value);
+    currentFrame = frame;
+    return value;
+  }
+  if (name.segments.empty())
+    return fails(name.where,
+                 fmt::format("'{}' names a tensor; a value is needed here",
+                             name.spelling));
+  if (name.segments[0] == "hf")
+    return Datum{Value(), &config};
+  if (auto let = spec.lets.find(name.head); let != spec.lets.end())
+    return letValue(let->second, name.head);
+  return fails(name.where,
+               fmt::format("'{}' is not known here", name.segments[0]));
+}
+
+std::optional<Datum> Expressions::nameValue(const Expr &expr,
+                                            bool allowMissing) {
+  std::optional<Datum> datum = headValue(*expr.name);
+  if (!datum || expr.name->segments.size() == 1)
+    return datum;
+  return fieldValue(std::move(*datum), *expr.name, allowMissing);
+}
+
+std::optional<Datum> Expressions::fieldValue(Datum datum, const Name &name,
+                                             bool allowMissing) {
+  for (size_t at = 1; at != name.segments.size(); ++at) {
+    const std::string &key = name.segments[at];
+    if (!datum.isObject()) {
+      if (allowMissing && datum.isNull())
+        return Datum{};
+      return fails(name.where,
+                   fmt::format("{} has no field '{}'", describe(datum), key));
+    }
+    const ConfigNode *member = datum.node->find(key);
+    if (!member && allowMissing)
+      return Datum{};
+    if (!member) {
+      std::vector<std::string> keys;
+      for (const auto &entry : datum.node->members)
+        keys.push_back(entry.first);
+      std::string near = didYouMean(key, keys);
+      std::string path =
+          datum.node->path.empty() ? key : datum.node->path + "." + key;
+      return fails(
+          name.where,
+          fmt::format("config.json has no field '{}'{}", path,
+                      near.empty()
+                          ? "; give a default with ?? if it may be absent"
+                          : "; the nearest name there is '" + near + "'"));
+    }
+    datum = fromConfig(*member);
+    if (!datum.isObject())
+      member->read = true;
+  }
+  return datum;
+}
+
+std::optional<Datum> Expressions::callValue(const Expr &expr) {
+  const Call &call = *expr.call;
+  auto def = spec.defs.find(call.symbol);
+  if (def == spec.defs.end())
+    return builtin(expr);
+  if (++expansions > 50'000'000)
+    return fails(call.where,
+                 "the defs of this spec expand more than 50,000,000 times");
+  DefFrame frame{&def->second, &call, currentFrame};
+  reporter.pushCall(call.where, "def", call.callee);
+  currentFrame = &frame;
+  std::optional<Datum> value = evaluate(*def->second.body);
+  currentFrame = frame.caller;
+  reporter.popCall();
+  return value;
+}
+
+std::optional<Datum> Expressions::builtin(const Expr &expr) {
+  const Call &call = *expr.call;
+  std::vector<Datum> arguments;
+  for (const Argument &argument : call.arguments) {
+    std::optional<Datum> value = evaluate(*argument.value);
+    if (!value)
+      return std::nullopt;
+    arguments.push_back(std::move(*value));
+  }
+  if (call.callee == "min" || call.callee == "max")
+    return extremum(expr, arguments, call.callee == "max");
+  const Datum &first = arguments[0];
+  if (call.callee == "len") {
+    if (const auto *list =
+            std::get_if<std::shared_ptr<const ValueList>>(&first.value))
+      return Datum{Value(static_cast<int64_t>((*list)->size()))};
+    if (const auto *text = std::get_if<std::string>(&first.value))
+      return Datum{Value(static_cast<int64_t>(text->size()))};
+    return fails(expr.where, fmt::format("len needs a list or a string, not {}",
+                                         describe(first)));
+  }
+  if (call.callee == "join")
+    return joined(expr, first);
+  std::optional<double> value = number(*call.arguments[0].value);
+  if (!value)
+    return std::nullopt;
+  if (!(*value > 0))
+    return fails(expr.where, fmt::format("log needs a number above 0, not {}",
+                                         describe(first)));
+  return Datum{Value(std::log(*value))};
+}
+
+std::optional<Datum> Expressions::extremum(const Expr &expr,
+                                           const std::vector<Datum> &arguments,
+                                           bool largest) {
+  size_t best = 0;
+  std::vector<double> numbers;
+  for (const Datum &datum : arguments) {
+    if (const int64_t *value = std::get_if<int64_t>(&datum.value))
+      numbers.push_back(static_cast<double>(*value));
+    else if (const double *value = std::get_if<double>(&datum.value))
+      numbers.push_back(*value);
+    else
+      return fails(expr.where, fmt::format("{} needs numbers, not {}",
+                                           expr.call->callee, describe(datum)));
+    size_t last = numbers.size() - 1;
+    if (largest ? numbers[last] > numbers[best] : numbers[last] < numbers[best])
+      best = last;
+  }
+  return Datum{arguments[best].value};
+}
+
+std::optional<Datum> Expressions::joined(const Expr &expr, const Datum &list) {
+  const auto *items =
+      std::get_if<std::shared_ptr<const ValueList>>(&list.value);
+  if (!items)
+    return fails(expr.where, fmt::format("join needs a list of strings, not {}",
+                                         describe(list)));
+  std::string text;
+  for (const Value &item : **items) {
+    const std::string *part = std::get_if<std::string>(&item);
+    if (!part)
+      return fails(expr.where,
+                   fmt::format("join needs a list of strings, but it holds {}",
+                               describe({item})));
+    text += *part;
+  }
+  return Datum{Value(std::move(text))};
+}
+
+std::optional<Datum> Expressions::listValue(const Expr &expr) {
+  auto list = std::make_shared<ValueList>();
+  for (const ExprPtr &item : expr.operands) {
+    std::optional<Datum> value = evaluate(*item);
+    if (!value)
+      return std::nullopt;
+    list->push_back(std::move(value->value));
+  }
+  return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};
+}
+
+std::optional<Datum> Expressions::comprehension(const Expr &expr) {
+  auto range = bounds(*expr.operands[0], *expr.operands[1]);
+  if (!range)
+    return std::nullopt;
+  auto list = std::make_shared<ValueList>();
+  push(expr.variable, {});
+  bool good = true;
+  for (int64_t at = range->first; good && at < range->second; ++at) {
+    setLast(at);
+    std::optional<Datum> value = evaluate(*expr.operands[2]);
+    good = value.has_value();
+    if (good)
+      list->push_back(std::move(value->value));
+  }
+  pop();
+  if (!good)
+    return std::nullopt;
+  return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};
+}
+
+std::optional<Datum> Expressions::indexValue(const Expr &expr) {
+  std::optional<Datum> base = evaluate(*expr.operands[0]);
+  std::optional<int64_t> index = integer(*expr.operands[1]);
+  if (!base || !index)
+    return std::nullopt;
+  const auto *list =
+      std::get_if<std::shared_ptr<const ValueList>>(&base->value);
+  if (!list)
+    return fails(expr.where, fmt::format("only a list has elements, not {}",
+                                         describe(*base)));
+  if (*index < 0 || *index >= static_cast<int64_t>((*list)->size()))
+    return fails(expr.where, fmt::format("element {} is asked of {} elements",
+                                         *index, (*list)->size()));
+  const Value &item = (**list)[static_cast<size_t>(*index)];
+  const ConfigNode *node =
+      base->node ? &base->node->items[static_cast<size_t>(*index)] : nullptr;
+  return Datum{item, node};
+}
+
+} // namespace mbc::dsl

@@ -1,0 +1,109 @@
+#include "dsl/AstContext.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mbc::dsl {
+namespace {
+
+/// Reports in a person's words: what stands there, and what could.
+class SyntaxErrors : public antlr4::BaseErrorListener {
+public:
+  SyntaxErrors(std::shared_ptr<const SourceFile> file, Diagnostics &diagnostics,
+               uint32_t line, uint32_t column)
+      : file(std::move(file)), diagnostics(diagnostics), firstLine(line),
+        firstColumn(column) {}
+
+  void syntaxError(antlr4::Recognizer *recognizer, antlr4::Token *offending,
+                   size_t line, size_t column, const std::string &message,
+                   std::exception_ptr) override {
+    ++count;
+    SourceRange where{
+        file, static_cast<uint32_t>(line) + firstLine - 1,
+        static_cast<uint32_t>(column) + 1 + (line == 1 ? firstColumn : 0), 1};
+    auto *parser = dynamic_cast<antlr4::Parser *>(recognizer);
+    if (!offending || !parser) {
+      diagnostics.error(where, message);
+      return;
+    }
+    bool end = offending->getType() == antlr4::Token::EOF;
+    if (!end)
+      where.length = static_cast<uint32_t>(offending->getText().size());
+    std::string text =
+        end ? "the text ends too early"
+            : fmt::format("'{}' cannot stand here", offending->getText());
+    diagnostics.error(where, text + expected(*parser));
+  }
+
+  size_t count = 0;
+
+private:
+  static std::string expected(antlr4::Parser &parser) {
+    static const std::map<std::string, std::string> words{
+        {"PATH", "a name"},
+        {"INT", "an integer"},
+        {"STRING", "a string"},
+        {"<EOF>", "the end"}};
+    std::vector<std::string> names;
+    auto tokens = parser.getExpectedTokens();
+    if (tokens.size() > 6)
+      return "";
+    for (ssize_t token : tokens.toList()) {
+      std::string name =
+          parser.getVocabulary().getDisplayName(static_cast<size_t>(token));
+      if (token == static_cast<ssize_t>(antlr4::Token::EOF))
+        name = "<EOF>";
+      auto word = words.find(name);
+      names.push_back(word == words.end() ? name : word->second);
+    }
+    return names.empty()
+               ? std::string()
+               : fmt::format("; expected {}", fmt::join(names, " or "));
+  }
+
+  std::shared_ptr<const SourceFile> file;
+  Diagnostics &diagnostics;
+  uint32_t firstLine, firstColumn;
+};
+
+} // namespace
+
+struct ParserMachine {
+  ParserMachine(std::shared_ptr<const SourceFile> file, std::string_view text,
+                Diagnostics &diagnostics, uint32_t line, uint32_t column)
+      : input(std::string(text)), lexer(&input), tokens(&lexer),
+        parser(&tokens), errors(std::move(file), diagnostics, line, column) {
+    lexer.removeErrorListeners();
+    lexer.addErrorListener(&errors);
+    parser.removeErrorListeners();
+    parser.addErrorListener(&errors);
+  }
+  antlr4::ANTLRInputStream input;
+  MappingLexer lexer;
+  antlr4::CommonTokenStream tokens;
+  MappingParser parser;
+  SyntaxErrors errors;
+};
+
+SyntaxTree::SyntaxTree(std::shared_ptr<const SourceFile> file,
+                       Diagnostics &diagnostics) {
+  std::string_view text = file->text;
+  machine = std::make_unique<ParserMachine>(file, text, diagnostics, 1, 0);
+  auto *tree = machine->parser.spec();
+  if (machine->errors.count == 0)
+    root_ = tree;
+}
+
+SyntaxTree::~SyntaxTree() = default;
+
+ExprPtr ExpressionBuilder::hole(std::string_view text, uint32_t line,
+                                uint32_t column) {
+  ParserMachine machine(file, text, diagnostics, line, column);
+  auto *tree = machine.parser.hole();
+  if (machine.errors.count != 0)
+    return std::make_unique<Expr>();
+  return ExpressionBuilder(spec, file, diagnostics, line, column)
+      .expression(tree->expression());
+}
+
+} // namespace mbc::dsl
