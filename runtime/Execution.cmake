@@ -34,3 +34,15 @@ target_sources(mbc-runtime PRIVATE
   Units.cpp
 )
 target_link_libraries(mbc-runtime PRIVATE ${CMAKE_DL_LIBS})
+
+# CLI11 throws; nothing of it is in the runtime's headers.
+add_executable(mbc
+  tools/mbc.cpp
+  Command.cpp
+  CommandConvert.cpp
+  CommandOptions.cpp
+  CommandSuggestion.cpp
+  CommandSummary.cpp
+  CompilerLibrary.cpp
+)
+target_link_libraries(mbc PRIVATE mbc-runtime CLI11::CLI11 ${CMAKE_DL_LIBS})

@@ -1,0 +1,199 @@
+#include "runtime/Command.h"
+#include "runtime/CommandConvert.h"
+#include "runtime/CommandSuggestion.h"
+
+#include <cstdlib>
+#include <exception>
+#include <unistd.h>
+
+namespace mbc {
+
+int report(const Error &error, int status) {
+  bool colour = isatty(STDERR_FILENO) && !std::getenv("NO_COLOR");
+  fmt::print(stderr, "{}error:{} {}\n", colour ? "\x1b[1;31m" : "",
+             colour ? "\x1b[0m" : "", error.message);
+  return status;
+}
+
+namespace {
+
+/// The commands and what they were given. CLI11 keeps pointers to the values.
+class CommandLine {
+public:
+  CommandLine();
+  int run(int argc, char **argv);
+
+private:
+  CLI::App *add(const char *name, const char *help, const char *example);
+  void addConvert();
+  void addCompile();
+  void addRun();
+  void addCheck();
+  void addGraph();
+  void addSpecs();
+  int wrongUsage(const CLI::ParseError &error) const;
+  const CLI::App &chosen() const;
+
+  CLI::App app_{"Converts LLM checkpoints between Hugging Face and "
+                "Megatron-Core, by declarative specs."};
+  OutputOptions output_;
+  CompileOptions compile_;
+  ExecutionOptions execution_;
+  std::string target_, plan_, from_, file_;
+  bool dryRun_ = false;
+  int status_ = 0;
+};
+
+CLI::App *CommandLine::add(const char *name, const char *help,
+                           const char *example) {
+  CLI::App *command = app_.add_subcommand(name, help);
+  command->footer(std::string("\nExample:\n") + example);
+  addOutputOptions(*command, output_);
+  return command;
+}
+
+void CommandLine::addConvert() {
+  CLI::App *command =
+      add("convert", "Convert a checkpoint: plan and run in one",
+          "  mbc convert Qwen3-8B qwen3-megatron --tp 2 --pp 2\n"
+          "  mbc convert qwen3-megatron Qwen3-8B-again\n"
+          "The direction follows from SRC. --dry-run shows what would be "
+          "written.");
+  command->add_option("SRC", compile_.source, "Checkpoint directory")
+      ->required();
+  command->add_option("DST", target_, "New or empty directory")->required();
+  command->add_flag("--dry-run", dryRun_, "Check and show; write nothing");
+  addCompileOptions(*command, compile_, true);
+  addExecutionOptions(*command, execution_);
+  command->callback([this] {
+    status_ = convertCommand(compile_, execution_, output_, target_, dryRun_);
+  });
+}
+
+void CommandLine::addCompile() {
+  CLI::App *command =
+      add("compile", "Write a plan that runs on another machine",
+          "  mbc compile DeepSeek-V3 -o v3.mbc --tp 8 --pp 16 --ep 64\n"
+          "Reads config.json and the headers of the weight files only.");
+  command->add_option("SRC", compile_.source, "Checkpoint directory")
+      ->required();
+  command->add_option("-o", plan_, "Plan file")->required()->type_name("PLAN");
+  addCompileOptions(*command, compile_, true);
+  command->callback(
+      [this] { status_ = compileCommand(compile_, output_, plan_); });
+}
+
+void CommandLine::addRun() {
+  CLI::App *command =
+      add("run", "Run a plan; needs no compiler",
+          "  mbc run v3.mbc --from /data/DeepSeek-V3 v3-megatron\n"
+          "Without --from the source is the directory that holds the plan.");
+  command->add_option("PLAN", plan_, "Plan file")->required();
+  command->add_option("DST", target_, "New or empty directory")->required();
+  command->add_option("--from", from_, "Source directory")->type_name("SRC");
+  addExecutionOptions(*command, execution_);
+  command->callback([this] {
+    status_ = runPlanCommand(plan_, from_, target_, execution_, output_);
+  });
+}
+
+void CommandLine::addCheck() {
+  CLI::App *command =
+      add("check", "All that can be known without reading tensors",
+          "  mbc check Qwen3-8B --tp 4\n"
+          "  mbc check --spec my.mbspec --config config.json\n"
+          "-v lists the mapping as understood. Exit status 1: findings.");
+  CLI::Option *source =
+      command->add_option("SRC", compile_.source, "Checkpoint directory");
+  addCompileOptions(*command, compile_, true);
+  command
+      ->add_option("--config", compile_.config,
+                   "config.json for a spec without a checkpoint")
+      ->excludes(source);
+  command->callback([this] {
+    if (compile_.source.empty() && compile_.spec.empty())
+      throw CLI::RequiredError("SRC or --spec FILE");
+    status_ = checkCommand(compile_, output_);
+  });
+}
+
+void CommandLine::addGraph() {
+  CLI::App *command =
+      add("graph", "Show the generated graph",
+          "  mbc graph Qwen3-8B --stage fused --tp 2\n"
+          "  mbc graph Qwen3-8B --format dot | dot -Tsvg > rules.svg");
+  command->add_option("SRC", compile_.source, "Checkpoint directory")
+      ->required();
+  command->add_option("--stage", compile_.graphStage, "Stage (default rules)")
+      ->check(CLI::IsMember({"rules", "fused"}));
+  command->add_option("--format", compile_.graphFormat, "Text (default mlir)")
+      ->check(CLI::IsMember({"mlir", "dot"}));
+  command->add_option("-o", file_, "File instead of standard output");
+  addCompileOptions(*command, compile_, false);
+  command->callback(
+      [this] { status_ = graphCommand(compile_, output_, file_); });
+}
+
+void CommandLine::addSpecs() {
+  CLI::App *command = add("specs", "The families known", "  mbc specs --json");
+  command->add_option("--spec-path", compile_.specPath,
+                      "Directory of specs instead of the shipped ones");
+  command->callback([this] { status_ = specsCommand(compile_, output_); });
+}
+
+CommandLine::CommandLine() {
+  app_.name("mbc");
+  app_.require_subcommand(1);
+  app_.footer("\nExample:\n  mbc convert Qwen3-8B qwen3-megatron --tp 2\n"
+              "'mbc COMMAND --help' explains a command. Exit status: 0 done, 1 "
+              "failed or found something, 2 wrong usage.");
+  addConvert();
+  addCompile();
+  addRun();
+  addCheck();
+  addGraph();
+  addSpecs();
+}
+
+/// The subcommand that was being read when parsing stopped.
+const CLI::App &CommandLine::chosen() const {
+  std::vector<CLI::App *> used = app_.get_subcommands();
+  return used.empty() ? app_ : *used.front();
+}
+
+int CommandLine::wrongUsage(const CLI::ParseError &error) const {
+  const CLI::App &command = chosen();
+  std::string name = &command == &app_ ? "mbc" : "mbc " + command.get_name();
+  std::string hint = fmt::format("; '{} --help' explains", name);
+  // What was left over says more than what is missing because of it.
+  for (const std::string &word : app_.remaining(true))
+    if (word.starts_with("-") || &command == &app_)
+      return report({fmt::format("{}: unknown {} '{}'{}{}", name,
+                                 word.starts_with("-") ? "option" : "command",
+                                 word, suggestion(command, word), hint)},
+                    2);
+  return report({fmt::format("{}: {}{}", name, error.what(), hint)}, 2);
+}
+
+int CommandLine::run(int argc, char **argv) {
+  try {
+    app_.parse(argc, argv);
+    return status_;
+  } catch (const CLI::CallForHelp &help) {
+    return app_.exit(help);
+  } catch (const CLI::ParseError &error) {
+    return wrongUsage(error);
+  }
+}
+
+} // namespace
+
+int runCommand(int argc, char **argv) {
+  try {
+    return CommandLine().run(argc, argv);
+  } catch (const std::exception &exception) {
+    return report({fmt::format("the command failed: {}", exception.what())});
+  }
+}
+
+} // namespace mbc

@@ -1,0 +1,151 @@
+#include "runtime/CommandConvert.h"
+#include "runtime/CommandSummary.h"
+#include "runtime/CompilerLibrary.h"
+#include "runtime/Executor.h"
+#include "runtime/File.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+namespace mbc {
+namespace {
+
+using CompilerFunction = int (*)(const mbc_compile_options *, mbc_sink,
+                                 mbc_sink);
+
+void toStream(void *stream, const char *bytes, size_t count) {
+  std::fwrite(bytes, 1, count, static_cast<FILE *>(stream));
+}
+
+void toBytes(void *bytes, const char *begin, size_t count) {
+  auto *into = static_cast<std::vector<uint8_t> *>(bytes);
+  into->insert(into->end(), begin, begin + count);
+}
+
+/// Calls one function of the compiler library.
+int callCompiler(CompilerFunction mbc_compiler::*function,
+                 const mbc_compile_options &options, mbc_sink out) {
+  Result<const mbc_compiler *> compiler = compilerLibrary();
+  if (!compiler)
+    return report(compiler.error());
+  return ((*compiler)->*function)(&options, out, {toStream, stderr});
+}
+
+Result<void> replaceFile(const std::string &path, std::string_view bytes) {
+  std::string temporary = path + ".partial";
+  std::error_code error;
+  std::filesystem::remove(temporary, error);
+  if (Result<void> written = writeWholeFile(temporary, bytes); !written)
+    return written;
+  return renamePath(temporary, path);
+}
+
+std::string_view textOf(const std::vector<uint8_t> &bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+int execute(const Plan &plan, const std::string &source,
+            const std::string &target, const ExecutionOptions &execution,
+            const OutputOptions &output) {
+  RunOptions options;
+  if (Result<uint64_t> memory = parseSize(execution.memory); memory)
+    options.memory = *memory;
+  options.threads = execution.threads;
+  options.force = execution.force;
+  options.sync = !execution.noSync;
+  Progress progress(!output.quiet && !output.json);
+  options.progress = &progress;
+  Result<RunSummary> summary = run(plan, source, target, options);
+  if (!summary)
+    return report(summary.error());
+  if (output.json)
+    printRunJson(*plan, *summary);
+  else if (!output.quiet)
+    printRun(*plan, *summary, output.verbose);
+  return 0;
+}
+
+} // namespace
+
+int convertCommand(const CompileOptions &compile,
+                   const ExecutionOptions &execution,
+                   const OutputOptions &output, const std::string &target,
+                   bool dryRun) {
+  std::vector<uint8_t> bytes;
+  int status = callCompiler(&mbc_compiler::compile, compile.given(output),
+                            {toBytes, &bytes});
+  if (status != 0)
+    return status;
+  Result<Plan> plan = Plan::fromBytes(std::move(bytes), "the compiled plan");
+  if (!plan)
+    return report(plan.error());
+  if (!dryRun)
+    return execute(*plan, compile.source, target, execution, output);
+  uint64_t memory = parseSize(execution.memory).value_or(0);
+  if (output.json)
+    printPlanJson(**plan, memory);
+  else
+    printPlan(**plan, memory);
+  return 0;
+}
+
+int compileCommand(const CompileOptions &compile, const OutputOptions &output,
+                   const std::string &planFile) {
+  std::vector<uint8_t> bytes;
+  int status = callCompiler(&mbc_compiler::compile, compile.given(output),
+                            {toBytes, &bytes});
+  if (status != 0)
+    return status;
+  if (Result<void> written = replaceFile(planFile, textOf(bytes)); !written)
+    return report(written.error());
+  Result<Plan> plan = Plan::fromBytes(std::move(bytes), planFile);
+  if (!plan)
+    return report(plan.error());
+  if (output.json)
+    printPlanJson(**plan, 0);
+  else if (!output.quiet)
+    printPlan(**plan, 0);
+  return 0;
+}
+
+int runPlanCommand(const std::string &planFile, std::string source,
+                   const std::string &target, const ExecutionOptions &execution,
+                   const OutputOptions &output) {
+  Result<Plan> plan = Plan::open(planFile);
+  if (!plan)
+    return report(plan.error());
+  // A plan that travels with its source lies beside it.
+  if (source.empty())
+    source = std::filesystem::path(planFile).parent_path().string();
+  if (source.empty())
+    source = ".";
+  return execute(*plan, source, target, execution, output);
+}
+
+int checkCommand(const CompileOptions &compile, const OutputOptions &output) {
+  return callCompiler(&mbc_compiler::check, compile.given(output),
+                      {toStream, stdout});
+}
+
+int graphCommand(const CompileOptions &compile, const OutputOptions &output,
+                 const std::string &file) {
+  if (file.empty())
+    return callCompiler(&mbc_compiler::graph, compile.given(output),
+                        {toStream, stdout});
+  std::vector<uint8_t> bytes;
+  int status = callCompiler(&mbc_compiler::graph, compile.given(output),
+                            {toBytes, &bytes});
+  if (status != 0)
+    return status;
+  if (Result<void> written = replaceFile(file, textOf(bytes)); !written)
+    return report(written.error());
+  return 0;
+}
+
+int specsCommand(const CompileOptions &compile, const OutputOptions &output) {
+  return callCompiler(&mbc_compiler::specs, compile.given(output),
+                      {toStream, stdout});
+}
+
+} // namespace mbc

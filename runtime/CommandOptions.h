@@ -1,0 +1,46 @@
+#pragma once
+
+#include "runtime/CompilerInterface.h"
+#include "runtime/Result.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+namespace mbc {
+
+/// -q, -v, --json: of every command that they mean something to.
+struct OutputOptions {
+  bool quiet = false, verbose = false, json = false;
+};
+
+/// What the compiler is asked for, as typed.
+struct CompileOptions {
+  std::string source, spec, specPath, config, to, format, experts, hfExperts;
+  std::string dtype, quant, copies, hfConfig, pipelineLayout;
+  std::string graphStage = "rules", graphFormat = "mlir";
+  int64_t tp = 0, pp = 0, ep = 0, etp = 0;
+  int64_t firstStageLayers = 0, lastStageLayers = 0, vocabDivisor = 0;
+  std::string maxShardSize;
+
+  /// Points into this object.
+  mbc_compile_options given(const OutputOptions &output) const;
+};
+
+/// How a plan is run, as typed.
+struct ExecutionOptions {
+  std::string memory = "4GiB";
+  unsigned threads = 0;
+  bool force = false, noSync = false;
+};
+
+/// "512MiB", "5GB" (powers of 1000), "4G" (as GiB), "1024".
+Result<uint64_t> parseSize(const std::string &text);
+
+void addOutputOptions(CLI::App &command, OutputOptions &options);
+/// Layout, spec and dtype options; `withFormat`: --format is the target's.
+void addCompileOptions(CLI::App &command, CompileOptions &options,
+                       bool withFormat);
+void addExecutionOptions(CLI::App &command, ExecutionOptions &options);
+
+} // namespace mbc

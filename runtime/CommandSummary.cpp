@@ -1,0 +1,122 @@
+#include "runtime/CommandSummary.h"
+#include "runtime/Json.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace mbc {
+namespace {
+
+std::string textOr(const flatbuffers::String *text, const char *otherwise) {
+  return text && text->size() != 0 ? text->str() : otherwise;
+}
+
+const char *formatName(const plan::Plan &plan) {
+  switch (plan.format()) {
+  case plan::TargetFormat_TorchDist:
+    return "torch_dist";
+  case plan::TargetFormat_TorchRanks:
+    return "torch";
+  case plan::TargetFormat_Safetensors:
+    return "hf";
+  }
+  return "unknown";
+}
+
+/// "llama: Hugging Face to Megatron (torch_dist), TP 2, PP 2".
+std::string headline(const plan::Plan &plan) {
+  bool import = plan.direction() == plan::Direction_Import;
+  std::string text =
+      fmt::format("{}: {} to {}", textOr(plan.family(), "unnamed family"),
+                  import ? "Hugging Face" : "Megatron",
+                  plan.format() == plan::TargetFormat_Safetensors
+                      ? "Hugging Face"
+                      : fmt::format("Megatron ({})", formatName(plan)));
+  std::string layout = textOr(plan.summary(), "");
+  return layout.empty() ? text : text + ", " + layout;
+}
+
+std::vector<std::string> planNotes(const plan::Plan &plan) {
+  std::vector<std::string> notes;
+  for (size_t index = 0; index != length(plan.notes()); ++index)
+    notes.push_back(plan.notes()->Get(index)->str());
+  return notes;
+}
+
+nlohmann::ordered_json headJson(const plan::Plan &plan) {
+  return {{"family", textOr(plan.family(), "")},
+          {"direction",
+           plan.direction() == plan::Direction_Import ? "import" : "export"},
+          {"format", formatName(plan)},
+          {"layout", textOr(plan.summary(), "")}};
+}
+
+} // namespace
+
+void printRun(const plan::Plan &plan, const RunSummary &summary, bool verbose) {
+  fmt::print("{}\n", headline(plan));
+  double rate =
+      summary.seconds > 0 ? summary.bytesWritten / summary.seconds : 0;
+  fmt::print("  {} tensors, {} in {} files, {} ({}/s)\n", summary.tensors,
+             humanBytes(summary.bytesWritten), summary.files,
+             humanSeconds(summary.seconds),
+             humanBytes(static_cast<uint64_t>(rate)));
+  if (verbose)
+    fmt::print("  {} read, {} bytes written\n", humanBytes(summary.bytesRead),
+               summary.bytesWritten);
+  fmt::print("  in {}\n", summary.where);
+  for (const std::string &note : planNotes(plan))
+    fmt::print("  note: {}\n", note);
+  for (const std::string &note : summary.notes)
+    fmt::print("  note: {}\n", note);
+}
+
+void printRunJson(const plan::Plan &plan, const RunSummary &summary) {
+  nlohmann::ordered_json json = headJson(plan);
+  json["tensors"] = summary.tensors;
+  json["files"] = summary.files;
+  json["bytes_read"] = summary.bytesRead;
+  json["bytes_written"] = summary.bytesWritten;
+  json["seconds"] = summary.seconds;
+  json["where"] = summary.where;
+  std::vector<std::string> notes = planNotes(plan);
+  notes.insert(notes.end(), summary.notes.begin(), summary.notes.end());
+  json["notes"] = notes;
+  fmt::print("{}\n", json.dump());
+}
+
+void printPlan(const plan::Plan &plan, uint64_t memory) {
+  PlanTotals all = totals(plan);
+  fmt::print("{}\n", headline(plan));
+  fmt::print("  reads   {} in {} files\n", humanBytes(all.sourceBytes),
+             length(plan.source_files()));
+  fmt::print("  writes  {} ({} bytes) in {} files, {} tensors, by {} ranks\n",
+             humanBytes(all.targetBytes), all.targetBytes, length(plan.files()),
+             length(plan.tensors()), all.ranks);
+  fmt::print("  plan    {} classes, {} instances, {} kernels\n",
+             length(plan.classes()), all.instances, length(plan.kernels()));
+  if (memory != 0)
+    fmt::print("  memory  {} of buffers at most\n", humanBytes(memory));
+  for (const std::string &note : planNotes(plan))
+    fmt::print("  note: {}\n", note);
+}
+
+void printPlanJson(const plan::Plan &plan, uint64_t memory) {
+  PlanTotals all = totals(plan);
+  nlohmann::ordered_json json = headJson(plan);
+  json["source_files"] = length(plan.source_files());
+  json["source_bytes"] = all.sourceBytes;
+  json["files"] = length(plan.files());
+  json["bytes"] = all.targetBytes;
+  json["tensors"] = length(plan.tensors());
+  json["ranks"] = all.ranks;
+  json["classes"] = length(plan.classes());
+  json["instances"] = all.instances;
+  json["kernels"] = length(plan.kernels());
+  if (memory != 0)
+    json["peak_memory"] = memory;
+  json["notes"] = planNotes(plan);
+  fmt::print("{}\n", json.dump());
+}
+
+} // namespace mbc
