@@ -1,0 +1,119 @@
+#include "runtime/PickleTensor.h"
+
+#include <algorithm>
+
+namespace mbc {
+namespace {
+
+bool isRebuild(const PickleTree &tree, PickleValue value,
+               std::string_view prefix) {
+  PickleTree::Name name = tree.global(tree.callable(value));
+  return value.kind == PickleKind::Call && name.module == "torch._utils" &&
+         name.name.starts_with(prefix);
+}
+
+std::optional<DType> dtypeOfStorage(std::string_view name) {
+  static constexpr std::pair<std::string_view, DType> classes[] = {
+      {"DoubleStorage", DType::F64},      {"FloatStorage", DType::F32},
+      {"HalfStorage", DType::F16},        {"BFloat16Storage", DType::BF16},
+      {"LongStorage", DType::I64},        {"IntStorage", DType::I32},
+      {"ShortStorage", DType::I16},       {"CharStorage", DType::I8},
+      {"ByteStorage", DType::U8},         {"BoolStorage", DType::BOOL},
+      {"ComplexFloatStorage", DType::C64}};
+  for (auto [storage, dtype] : classes)
+    if (storage == name)
+      return dtype;
+  return std::nullopt;
+}
+
+bool isContiguous(const Shape &shape, const Shape &strides) {
+  if (shape.rank() != strides.rank())
+    return false;
+  int64_t step = 1;
+  for (size_t dim = shape.rank(); dim-- != 0;) {
+    if (shape[dim] == 0)
+      return true;
+    if (shape[dim] != 1 && strides[dim] != step)
+      return false;
+    step *= shape[dim];
+  }
+  return true;
+}
+
+} // namespace
+
+bool isTensor(const PickleTree &tree, PickleValue value) {
+  return isRebuild(tree, value, "_rebuild_tensor_v") ||
+         isRebuild(tree, value, "_rebuild_parameter");
+}
+
+Result<Shape> readShape(const PickleTree &tree, PickleValue value,
+                        std::string_view origin, std::string_view tensor) {
+  std::span<const PickleValue> items = tree.items(value);
+  if (value.kind != PickleKind::Tuple && value.kind != PickleKind::List)
+    return fail("{}: tensor {}: a shape is no tuple", origin, tensor);
+  if (items.size() > Shape::maxRank)
+    return fail("{}: tensor {}: has {} dimensions, at most {} are read", origin,
+                tensor, items.size(), Shape::maxRank);
+  Shape shape;
+  int64_t elements = 1;
+  for (PickleValue item : items) {
+    if (item.kind != PickleKind::Integer || item.integer < 0)
+      return fail("{}: tensor {}: dimension {} is no extent", origin, tensor,
+                  shape.rank());
+    if (item.integer != 0 &&
+        __builtin_mul_overflow(elements, item.integer, &elements))
+      return fail("{}: tensor {}: has more than 2^63 elements", origin, tensor);
+    shape.push_back(item.integer);
+  }
+  return shape;
+}
+
+Result<PickledTensor> readTensor(const PickleTree &tree, PickleValue value,
+                                 std::string_view origin,
+                                 std::string_view tensor) {
+  if (isRebuild(tree, value, "_rebuild_parameter") &&
+      !tree.items(value).empty())
+    value = tree.items(value)[0];
+  std::span<const PickleValue> arguments = tree.items(value);
+  if (!isRebuild(tree, value, "_rebuild_tensor_v") || arguments.size() < 6 ||
+      arguments[0].kind != PickleKind::Persistent)
+    return fail("{}: tensor {}: is not stored as a plain tensor", origin,
+                tensor);
+  PickleValue idTuple = tree.items(arguments[0])[0];
+  std::span<const PickleValue> id = tree.items(idTuple);
+  if (id.size() != 5 || tree.text(id[0]) != "storage")
+    return fail("{}: tensor {}: has an unknown kind of storage", origin,
+                tensor);
+
+  PickledTensor read;
+  read.key = tree.text(id[2]);
+  if (read.key.empty() ||
+      read.key.find_first_not_of("0123456789") != read.key.npos)
+    return fail("{}: tensor {}: bad storage key \"{}\", it must be a number",
+                origin, tensor, read.key);
+  bool newer = tree.global(tree.callable(value)).name == "_rebuild_tensor_v3";
+  PickleTree::Name dtypeName =
+      tree.global(newer && arguments.size() > 6 ? arguments[6] : id[1]);
+  std::optional<DType> dtype =
+      newer ? dtypeFromTorch(dtypeName.name) : dtypeOfStorage(dtypeName.name);
+  if (!dtype)
+    return fail("{}: tensor {}: unknown dtype {}.{}; known are {}", origin,
+                tensor, dtypeName.module, dtypeName.name, knownDTypes());
+  read.dtype = *dtype;
+  Result<Shape> shape = readShape(tree, arguments[2], origin, tensor);
+  Result<Shape> strides = readShape(tree, arguments[3], origin, tensor);
+  if (!shape || !strides)
+    return std::unexpected(shape ? strides.error() : shape.error());
+  if (!isContiguous(*shape, *strides))
+    return fail("{}: tensor {}: is a view with strides {} of shape {}; save it "
+                "contiguous",
+                origin, tensor, toString(*strides), toString(*shape));
+  read.shape = *shape;
+  if (arguments[1].kind != PickleKind::Integer || arguments[1].integer < 0)
+    return fail("{}: tensor {}: has no storage offset", origin, tensor);
+  read.storageOffset = arguments[1].integer;
+  return read;
+}
+
+} // namespace mbc
