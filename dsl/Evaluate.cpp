@@ -50,7 +50,7 @@ void Evaluation::visit(const Statement &statement) {
         self.walk(*body);
     }
     void operator()(const Either &either) {
-      if (const Form *form = self.choose(statement, either))
+      if (const Form *form = self.choose(statement, either, false))
         self.walk(form->body);
     }
     void operator()(const Call &call) {

@@ -57,7 +57,7 @@ std::optional<std::string> Evaluation::firstName(const Statement &statement,
         look(*body);
     }
     void operator()(const Either &either) {
-      if (const Form *form = self.choose(statement, either))
+      if (const Form *form = self.choose(statement, either, true))
         look(form->body);
     }
     void operator()(const Call &call) {
@@ -83,8 +83,8 @@ Evaluation::preferred(const std::vector<const Form *> &forms) const {
   return forms.front();
 }
 
-const Form *Evaluation::choose(const Statement &statement,
-                               const Either &either) {
+const Form *Evaluation::choose(const Statement &statement, const Either &either,
+                               bool probing) {
   Chosen &chosen = choiceOf[either.index];
   std::vector<const Form *> all, fitting;
   std::vector<std::optional<std::string>> names;
@@ -115,8 +115,8 @@ const Form *Evaluation::choose(const Statement &statement,
   bool decided = alike || !oracle.exists || !fitting.empty();
   // Where no form's first name is there, what is missing is reported with the
   // form that the other instances have.
-  if (!decided)
-    return chosen.form ? chosen.form : form;
+  if (!decided || probing)
+    return chosen.form && !decided ? chosen.form : form;
   if (!chosen.form) {
     chosen = {form, example};
     model.choices.push_back({alike ? otherSide(oracle.known) : oracle.known,

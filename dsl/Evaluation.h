@@ -64,7 +64,9 @@ private:
   Stage stageOf(std::span<const Attribute> attributes);
 
   // EvaluateEither.cpp: alternatives.
-  const Form *choose(const Statement &statement, const Either &either);
+  /// The form that fits; `probing`: only to look into it, nothing is recorded.
+  const Form *choose(const Statement &statement, const Either &either,
+                     bool probing);
   const Form *preferred(const std::vector<const Form *> &forms) const;
   std::optional<std::string> firstName(const Body &body, Side which);
   std::optional<std::string> firstName(const Statement &statement, Side which);
