@@ -2,17 +2,58 @@
 
 #include "runtime/File.h"
 #include "runtime/HfDirectory.h"
+#include "runtime/MegatronFolder.h"
+#include "runtime/TorchDistReader.h"
+#include "runtime/TorchRanks.h"
 
 #include <filesystem>
 
 namespace mbc {
+namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view partialName = ".mbc-partial";
+
+Result<Checkpoint> open(const std::string &directory) {
+  if (isTorchDist(directory))
+    return openTorchDist(directory);
+  if (isTorchRanks(directory))
+    return openTorchRanks(directory);
+  if (fs::exists(joinPath(directory, "latest_checkpointed_iteration.txt"))) {
+    Result<std::string> folder = followTracker(directory);
+    if (!folder)
+      return std::unexpected(folder.error());
+    if (isTorchDist(*folder))
+      return openTorchDist(*folder);
+    if (isTorchRanks(*folder))
+      return openTorchRanks(*folder);
+    return fail("{}: holds neither .metadata nor mp_rank_* folders", *folder);
+  }
+  if (fs::exists(joinPath(directory, "config.json")))
+    return openHfDirectory(directory);
+  if (fs::exists(joinPath(directory, partialName)))
+    return fail("{}: holds an unfinished run ({}) and no finished checkpoint",
+                directory, partialName);
+  return fail("{}: is no checkpoint: it has no config.json (Hugging Face), no "
+              "latest_checkpointed_iteration.txt (Megatron), no .metadata and "
+              "no mp_rank_* folders (a Megatron iteration)",
+              directory);
+}
+
+} // namespace
+
 Result<Checkpoint> openCheckpoint(const std::string &directory) {
-  if (!fs::is_directory(directory))
-    return fail("{}: is not a directory", directory);
-  return openHfDirectory(directory);
+  try {
+    if (!fs::is_directory(directory))
+      return fail("{}: is not a directory", directory);
+    if (fs::path(joinPath(directory, "")).parent_path().filename() ==
+        partialName)
+      return fail("{}: is an unfinished run, not a checkpoint", directory);
+    return open(directory);
+  } catch (const std::exception &error) { // file system, memory
+    return fail("{}: cannot be read: {}", directory, error.what());
+  }
 }
 
 } // namespace mbc

@@ -43,6 +43,9 @@ struct StoredTensor {
   std::vector<StoredPiece> pieces; ///< in row-major order of `start`
   std::string key;  ///< the file's own key where it differs from the name
   std::string rank; ///< "tp0.pp0.ep0[.etp0]", TorchRanks only
+  /// Row extents of the sections that the file stores apart (in_proj of KDA,
+  /// GDN, Mamba; see KeyForm), in order; empty for every other tensor.
+  std::vector<int64_t> sections;
 };
 
 /// A non-tensor entry of a torch_dist (`..._extra_state/shard_0_1`).
@@ -61,6 +64,7 @@ struct Checkpoint {
   std::vector<StoredFile> files;
   std::vector<StoredTensor> tensors; ///< order of the files, then of offsets
   std::vector<StoredObject> objects;
+  std::vector<StoredTensor> keys; ///< TorchDist: tensors under the file's own keys
   std::string argsJson;  ///< Megatron `args` and common state as JSON, else empty
   std::string configJson; ///< config.json: Safetensors its own; Megatron from mbc/hf/ if there
   std::string recordJson; ///< mbc/record.json, if there

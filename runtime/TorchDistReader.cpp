@@ -1,0 +1,387 @@
+#include "runtime/TorchDistReader.h"
+
+#include "runtime/File.h"
+#include "runtime/MegatronFolder.h"
+#include "runtime/PickleTensor.h"
+#include "runtime/TorchArchive.h"
+#include "runtime/TorchDistIndex.h"
+#include "runtime/TorchDistNames.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+#include <tbb/parallel_for.h>
+
+namespace mbc {
+namespace {
+
+using Chunk = TorchDistIndex::Chunk;
+
+/// Replaces a chunk's place, its archive, by where the data begins, after
+/// comparing the archive's tensor with what the index says.
+Result<void> findData(const InputFile &file,
+                      const TorchDistIndex::Tensor &tensor, Chunk &chunk) {
+  Result<TorchArchive> archive =
+      TorchArchive::open(file, chunk.offset, chunk.length);
+  if (!archive)
+    return fail("tensor {}: {}", tensor.key, archive.error().message);
+  std::string where =
+      fmt::format("{}, archive at byte {}", file.path(), chunk.offset);
+  Result<std::string> pickle = archive->pickle();
+  if (!pickle)
+    return std::unexpected(pickle.error());
+  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), where);
+  if (!tree)
+    return std::unexpected(tree.error());
+  Result<PickledTensor> stored =
+      readTensor(*tree, tree->root(), where, tensor.key);
+  if (!stored)
+    return std::unexpected(stored.error());
+  if (!(stored->shape == chunk.shape) || stored->dtype != tensor.dtype)
+    return fail("{}: tensor {}: holds {} {}, the index says {} {}", where,
+                tensor.key, safetensorsName(stored->dtype),
+                toString(stored->shape), safetensorsName(tensor.dtype),
+                toString(chunk.shape));
+  Result<ArchiveEntry> data =
+      archive->find(fmt::format("data/{}", stored->key));
+  if (!data)
+    return std::unexpected(data.error());
+  uint64_t width = byteSize(tensor.dtype);
+  uint64_t skip = static_cast<uint64_t>(stored->storageOffset) * width;
+  uint64_t bytes = static_cast<uint64_t>(chunk.shape.elements()) * width;
+  if (skip > data->size || bytes > data->size - skip)
+    return fail("{}: tensor {}: needs {} bytes, its storage has {}", where,
+                tensor.key, skip + bytes, data->size);
+  chunk.offset = data->offset + skip;
+  return {};
+}
+
+/// Opens each file once and looks into its archives, all side by side. The
+/// failure returned is that of the first file.
+Result<void> findAllData(const std::string &root, TorchDistIndex &index) {
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> byFile(
+      index.files.size());
+  for (uint32_t t = 0; t != index.tensors.size(); ++t)
+    for (uint32_t c = 0; c != index.tensors[t].chunks.size(); ++c)
+      byFile[index.tensors[t].chunks[c].file].push_back({t, c});
+  std::vector<Result<void>> results(index.files.size());
+  tbb::parallel_for(size_t{0}, index.files.size(), [&](size_t f) {
+    Result<InputFile> file =
+        InputFile::open(joinPath(root, index.files[f].path));
+    if (!file) {
+      results[f] = std::unexpected(file.error());
+      return;
+    }
+    index.files[f].size = file->size();
+    std::vector<Result<void>> found(byFile[f].size());
+    tbb::parallel_for(size_t{0}, found.size(), [&](size_t i) {
+      auto [t, c] = byFile[f][i];
+      TorchDistIndex::Tensor &tensor = index.tensors[t];
+      found[i] = findData(*file, tensor, tensor.chunks[c]);
+    });
+    auto failed = std::find_if(found.begin(), found.end(),
+                               [](const auto &result) { return !result; });
+    if (failed != found.end())
+      results[f] = std::move(*failed);
+  });
+  for (Result<void> &result : results)
+    if (!result)
+      return std::move(result);
+  for (const StoredObject &object : index.objects)
+    if (object.offset > index.files[object.file].size ||
+        object.length > index.files[object.file].size - object.offset)
+      return fail("{}: object {}: {} bytes at {} leave the file of {}",
+                  joinPath(root, index.files[object.file].path), object.key,
+                  object.length, object.offset, index.files[object.file].size);
+  return {};
+}
+
+Shape withoutLeading(const Shape &shape, size_t axes) {
+  return Shape(shape.dims().subspan(axes));
+}
+
+/// The stored tensors that make up one parameter of one or more layers and
+/// experts: one, or one for each section.
+struct Parameter {
+  KeyForm form;
+  std::vector<const TorchDistIndex::Tensor *> parts; ///< in row order
+};
+
+/// Turns a parameter into a tensor for each layer and expert.
+class Unstacker {
+public:
+  Unstacker(const std::string &path, const Parameter &parameter)
+      : path_(path), parameter_(parameter), form_(parameter.form),
+        axes_(form_.layerAxis + form_.expertAxis) {}
+
+  Result<void> run(std::vector<StoredTensor> &out);
+
+private:
+  Result<void> prepare(std::vector<StoredTensor> &tensors);
+  void cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
+           std::vector<StoredTensor> &tensors) const;
+  std::string described(size_t unit, const StoredTensor &tensor) const;
+
+  const std::string &path_;
+  const Parameter &parameter_;
+  const KeyForm &form_;
+  size_t axes_;
+  int64_t layers_ = 1, experts_ = 1;
+};
+
+Result<void> Unstacker::prepare(std::vector<StoredTensor> &tensors) {
+  const TorchDistIndex::Tensor &first = *parameter_.parts[0];
+  if (first.shape.rank() < axes_)
+    return fail("{}: tensor {}: has shape {}, its key needs {} leading axes",
+                path_, first.key, toString(first.shape), axes_);
+  if (form_.layerAxis)
+    layers_ = first.shape[0];
+  if (form_.expertAxis)
+    experts_ = first.shape[axes_ - 1];
+  Shape shape = withoutLeading(first.shape, axes_);
+  std::vector<int64_t> sections;
+  if (!form_.section.empty()) {
+    if (shape.empty())
+      return fail("{}: tensor {}: a section without rows", path_, first.key);
+    shape[0] = 0;
+    for (const TorchDistIndex::Tensor *part : parameter_.parts) {
+      if (part->shape.rank() != first.shape.rank() ||
+          part->dtype != first.dtype)
+        return fail("{}: tensor {}: {} {} does not join {}, which is {} {}",
+                    path_, part->key, safetensorsName(part->dtype),
+                    toString(part->shape), first.key,
+                    safetensorsName(first.dtype), toString(first.shape));
+      for (size_t dim = 0; dim != first.shape.rank(); ++dim)
+        if (dim != axes_ && part->shape[dim] != first.shape[dim])
+          return fail("{}: tensor {}: {} does not join {}, which is {}", path_,
+                      part->key, toString(part->shape), first.key,
+                      toString(first.shape));
+      sections.push_back(part->shape[axes_]);
+      shape[0] += part->shape[axes_];
+    }
+  }
+  tensors.resize(static_cast<size_t>(layers_ * experts_));
+  for (size_t unit = 0; unit != tensors.size(); ++unit) {
+    StoredTensor &tensor = tensors[unit];
+    auto number = static_cast<int64_t>(unit);
+    tensor.name = form_.numbered(number / experts_, number % experts_);
+    tensor.dtype = first.dtype;
+    tensor.shape = shape;
+    tensor.sections = sections;
+    if (tensor.name != first.key)
+      tensor.key = first.key;
+  }
+  return {};
+}
+
+/// A chunk that spans several layers or experts is cut into one piece each:
+/// the leading axes are outermost, so each is contiguous.
+void Unstacker::cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
+                    std::vector<StoredTensor> &tensors) const {
+  for (const Chunk &chunk : part.chunks) {
+    int64_t layer = form_.layerAxis ? chunk.start[0] : 0;
+    int64_t layers = form_.layerAxis ? chunk.shape[0] : 1;
+    int64_t expert = form_.expertAxis ? chunk.start[axes_ - 1] : 0;
+    int64_t experts = form_.expertAxis ? chunk.shape[axes_ - 1] : 1;
+    StoredPiece piece{chunk.file, chunk.offset,
+                      withoutLeading(chunk.start, axes_),
+                      withoutLeading(chunk.shape, axes_)};
+    if (!form_.section.empty())
+      piece.start[0] += firstRow;
+    uint64_t bytes =
+        static_cast<uint64_t>(piece.shape.elements()) * byteSize(part.dtype);
+    for (int64_t l = 0; l != layers; ++l)
+      for (int64_t e = 0; e != experts; ++e) {
+        auto unit = static_cast<size_t>((layer + l) * experts_ + expert + e);
+        tensors[unit].pieces.push_back(piece);
+        piece.offset += bytes;
+      }
+  }
+}
+
+std::string Unstacker::described(size_t unit,
+                                 const StoredTensor &tensor) const {
+  auto number = static_cast<int64_t>(unit);
+  std::string text = fmt::format("{}: tensor {}: ", path_, tensor.name);
+  if (form_.layerAxis)
+    text += fmt::format("layer {}, ", number / experts_);
+  if (form_.expertAxis)
+    text += fmt::format("expert {}, ", number % experts_);
+  text.resize(text.size() - 2);
+  return text + fmt::format(" (key {})", parameter_.parts[0]->key);
+}
+
+Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
+  std::vector<StoredTensor> tensors;
+  if (auto good = prepare(tensors); !good)
+    return good;
+  int64_t row = 0;
+  for (const TorchDistIndex::Tensor *part : parameter_.parts) {
+    cut(*part, row, tensors);
+    if (!form_.section.empty())
+      row += part->shape[axes_];
+  }
+  for (size_t unit = 0; unit != tensors.size(); ++unit)
+    if (auto good =
+            checkCoverage(tensors[unit], described(unit, tensors[unit]));
+        !good)
+      return good;
+  std::move(tensors.begin(), tensors.end(), std::back_inserter(out));
+  return {};
+}
+
+Result<std::vector<Parameter>> groupSections(const std::string &path,
+                                             const TorchDistIndex &index) {
+  std::vector<Parameter> parameters;
+  std::unordered_map<std::string, size_t> known;
+  for (const TorchDistIndex::Tensor &tensor : index.tensors) {
+    KeyForm form = parseTorchDistKey(tensor.key);
+    auto [place, inserted] = known.try_emplace(form.name, parameters.size());
+    if (inserted) {
+      parameters.push_back({std::move(form), {&tensor}});
+      continue;
+    }
+    Parameter &parameter = parameters[place->second];
+    if (form.section.empty() || parameter.form.section.empty())
+      return fail("{}: {} and {} are two names of one tensor; remove one", path,
+                  parameter.parts[0]->key, tensor.key);
+    parameter.parts.push_back(&tensor);
+  }
+  for (Parameter &parameter : parameters)
+    std::sort(parameter.parts.begin(), parameter.parts.end(),
+              [](const auto *a, const auto *b) {
+                return sectionOrder(parseTorchDistKey(a->key).section) <
+                       sectionOrder(parseTorchDistKey(b->key).section);
+              });
+  return parameters;
+}
+
+void sortByPlace(std::vector<StoredTensor> &tensors) {
+  auto place = [](const StoredTensor &tensor) {
+    if (tensor.pieces.empty())
+      return std::pair<uint32_t, uint64_t>(UINT32_MAX, 0);
+    return std::pair(tensor.pieces[0].file, tensor.pieces[0].offset);
+  };
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [&](const StoredTensor &a, const StoredTensor &b) {
+                     return place(a) < place(b);
+                   });
+}
+
+/// The tensors under the file's own keys.
+std::vector<StoredTensor> keysOf(const TorchDistIndex &index) {
+  std::vector<StoredTensor> keys;
+  keys.reserve(index.tensors.size());
+  for (const TorchDistIndex::Tensor &tensor : index.tensors) {
+    StoredTensor &key = keys.emplace_back();
+    key.name = tensor.key;
+    key.dtype = tensor.dtype;
+    key.shape = tensor.shape;
+    for (const Chunk &chunk : tensor.chunks)
+      key.pieces.push_back(
+          {chunk.file, chunk.offset, chunk.start, chunk.shape});
+  }
+  return keys;
+}
+
+Result<Json> readCommonArchive(const InputFile &file, uint64_t offset,
+                               uint64_t length, bool inList) {
+  Result<TorchArchive> archive = TorchArchive::open(file, offset, length);
+  if (!archive)
+    return std::unexpected(archive.error());
+  Result<std::string> pickle = archive->pickle();
+  if (!pickle)
+    return std::unexpected(pickle.error());
+  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), file.path());
+  if (!tree)
+    return std::unexpected(tree.error());
+  PickleValue dict = tree->root();
+  if (inList && !tree->items(dict).empty())
+    dict = tree->items(dict)[0];
+  return commonState(*tree, dict);
+}
+
+/// common.pt wins over the object of the index, as in Megatron-Core.
+Result<void> readCommon(Checkpoint &checkpoint) {
+  std::optional<Json> common;
+  std::string path = joinPath(checkpoint.root, "common.pt");
+  if (std::filesystem::exists(path)) {
+    Result<InputFile> file = InputFile::open(path);
+    if (!file)
+      return std::unexpected(file.error());
+    Result<Json> read = readCommonArchive(*file, 0, file->size(), false);
+    if (!read)
+      return std::unexpected(read.error());
+    common = std::move(*read);
+  }
+  auto object = std::find_if(
+      checkpoint.objects.begin(), checkpoint.objects.end(),
+      [](const auto &o) { return o.key == "common_state/shard_0_1"; });
+  if (object != checkpoint.objects.end()) {
+    Result<InputFile> file = InputFile::open(
+        joinPath(checkpoint.root, checkpoint.files[object->file].path));
+    if (!file)
+      return std::unexpected(file.error());
+    Result<Json> read =
+        readCommonArchive(*file, object->offset, object->length, true);
+    if (!read)
+      return std::unexpected(read.error());
+    if (common && *common != *read)
+      checkpoint.notes.push_back(
+          "common.pt and the object common_state differ; "
+          "common.pt was used, as Megatron-Core does.");
+    if (!common)
+      common = std::move(*read);
+  }
+  if (common)
+    checkpoint.argsJson = common->dump();
+  if (!common || !common->contains("args"))
+    checkpoint.notes.push_back("The checkpoint has no saved arguments (args).");
+  return {};
+}
+
+} // namespace
+
+Result<Checkpoint> openTorchDist(const std::string &directory) {
+  Checkpoint checkpoint;
+  checkpoint.format = Format::TorchDist;
+  checkpoint.root = directory;
+  std::string path = joinPath(directory, ".metadata");
+  Result<std::string> bytes = readWholeFile(path, uint64_t{4} << 30);
+  if (!bytes)
+    return std::unexpected(bytes.error());
+  Result<TorchDistIndex> index = [&]() -> Result<TorchDistIndex> {
+    Result<PickleTree> tree = PickleTree::parse(std::move(*bytes), path);
+    if (!tree)
+      return std::unexpected(tree.error());
+    return readTorchDistIndex(*tree, path);
+  }();
+  if (!index)
+    return std::unexpected(index.error());
+  if (index->skipped != 0)
+    checkpoint.notes.push_back(
+        fmt::format("{} entries of optimizer and random state were skipped.",
+                    index->skipped));
+  if (auto found = findAllData(directory, *index); !found)
+    return std::unexpected(found.error());
+  Result<std::vector<Parameter>> parameters = groupSections(path, *index);
+  if (!parameters)
+    return std::unexpected(parameters.error());
+  for (const Parameter &parameter : *parameters)
+    if (auto good = Unstacker(path, parameter).run(checkpoint.tensors); !good)
+      return std::unexpected(good.error());
+  sortByPlace(checkpoint.tensors);
+  checkpoint.keys = keysOf(*index);
+  checkpoint.objects = std::move(index->objects);
+  checkpoint.files = std::move(index->files);
+  if (auto good = readCommon(checkpoint); !good)
+    return std::unexpected(good.error());
+  if (auto good = readRecord(checkpoint); !good)
+    return std::unexpected(good.error());
+  return checkpoint;
+}
+
+} // namespace mbc
