@@ -1,0 +1,257 @@
+#include "compiler/Import/SideImporter.h"
+
+#include "compiler/Import/RulesToMap.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace mbc::compiler {
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+ArrayRef<int64_t> dimsOf(const Shape &shape) {
+  return {shape.begin(), shape.end()};
+}
+
+} // namespace
+
+Location locationOf(MLIRContext &context, const dsl::Mapping &mapping,
+                    const dsl::SourceRange &where) {
+  const dsl::SourceRange &range = where.file ? where : mapping.where;
+  Location place = UnknownLoc::get(&context);
+  if (range.file)
+    place = FileLineColLoc::get(&context, range.file->path, range.line,
+                                range.column);
+  return NameLoc::get(StringAttr::get(&context, mapping.label), place);
+}
+
+SideImporter::SideImporter(OpBuilder &builder, const RuleClass &rule,
+                           map::Side side, Type ruleElement)
+    : builder(builder), rule(rule), side(side),
+      nodes(side == map::Side::Hf ? rule.mapping->hf : rule.mapping->megatron),
+      operands(side == map::Side::Hf ? rule.hf : rule.megatron),
+      ruleElement(ruleElement), used(operands.size()) {}
+
+Location SideImporter::at(const dsl::Node &node) const {
+  return locationOf(*builder.getContext(), *rule.mapping, node.where);
+}
+
+InFlightDiagnostic SideImporter::error(const dsl::Node &node) const {
+  return emitError(at(node));
+}
+
+Value SideImporter::run() {
+  for (const dsl::Node &node : nodes) {
+    values.push_back(build(node));
+    if (!values.back() || !checkExtents(node))
+      return {};
+  }
+  for (size_t operand = 0; operand != used.size(); ++operand)
+    if (!used[operand]) {
+      emitError(locationOf(*builder.getContext(), *rule.mapping, {}))
+          << "tensor " << operand << " of the " << map::stringifySide(side)
+          << " side does not appear in the rule";
+      return {};
+    }
+  if (!nodes.empty() && nodes.back().extent &&
+      !checkExtent(nodes.back(), 0, values.back()))
+    return {};
+  return values.empty() ? Value() : values.back();
+}
+
+Value SideImporter::build(const dsl::Node &node) {
+  SmallVector<Value> children;
+  for (uint32_t child : node.children)
+    children.push_back(values[child]);
+  FloatAttr constant = builder.getF64FloatAttr(node.value);
+  switch (node.kind) {
+  case dsl::OpKind::Tensor:
+    return tensor(node);
+  case dsl::OpKind::Fill:
+    return builder.create<map::FillOp>(
+        at(node), RankedTensorType::get(node.ints, ruleElement), constant);
+  case dsl::OpKind::Concat:
+    return concat(node, children);
+  case dsl::OpKind::Stack:
+    return stack(node, children);
+  case dsl::OpKind::Reshape:
+    return reshape(node, children[0]);
+  case dsl::OpKind::Transpose:
+    return transpose(node, children[0]);
+  case dsl::OpKind::Add:
+    return builder.create<map::AddOp>(at(node), children[0], constant);
+  case dsl::OpKind::Scale:
+    return builder.create<map::ScaleOp>(at(node), children[0], constant);
+  }
+  return {};
+}
+
+Value SideImporter::tensor(const dsl::Node &node) {
+  if (used[node.operand])
+    return error(node) << "a tensor appears twice in the rule; each element "
+                          "has one place",
+           Value();
+  used[node.operand] = true;
+  const OperandType &operand = operands[node.operand];
+  if (operand.shape.elements() == 0)
+    return error(node) << "the tensor has no elements (shape "
+                       << toString(operand.shape) << ")",
+           Value();
+  Value value = leaf(node.operand, at(node));
+  auto type = typeOf(value);
+  if (operand.scale) {
+    auto scaleType = RankedTensorType::get(
+        dimsOf(operand.scale->shape),
+        elementType(*builder.getContext(), operand.scale->dtype));
+    Value scales =
+        builder.create<map::OperandOp>(at(node), scaleType, side, node.operand,
+                                       true, IntegerAttr(), ArrayAttr());
+    int64_t block[] = {operand.scale->blockRows, operand.scale->blockColumns};
+    value = builder.create<map::DequantOp>(
+        at(node), type.clone(builder.getF32Type()), value, scales, block);
+  }
+  if (typeOf(value).getElementType() != ruleElement)
+    value =
+        builder.create<map::CastOp>(at(node), type.clone(ruleElement), value,
+                                    rule.exactCasts && !operand.scale);
+  bool vocabulary = side == map::Side::Megatron && rule.vocabRows != 0 &&
+                    rule.mapping->shard.kind == dsl::ShardKind::Vocab;
+  if (!vocabulary || type.getDimSize(0) == rule.vocabRows)
+    return value;
+  if (type.getDimSize(0) < rule.vocabRows)
+    return error(node) << "the vocabulary has " << rule.vocabRows
+                       << " rows, but its Megatron tensor only "
+                       << type.getDimSize(0),
+           Value();
+  SmallVector<int64_t> shape(type.getShape()), start(type.getRank(), 0);
+  shape[0] = rule.vocabRows;
+  return builder.create<map::SliceOp>(
+      at(node), RankedTensorType::get(shape, ruleElement), value, start);
+}
+
+Value SideImporter::leaf(uint32_t ordinal, Location location) {
+  const OperandType &operand = operands[ordinal];
+  auto type = RankedTensorType::get(
+      dimsOf(operand.shape), elementType(*builder.getContext(), operand.dtype));
+  return builder.create<map::OperandOp>(location, type, side, ordinal, false,
+                                        IntegerAttr(), partsOf(operand));
+}
+
+ArrayAttr SideImporter::partsOf(const OperandType &operand) {
+  if (operand.parts.empty())
+    return {};
+  MLIRContext *context = builder.getContext();
+  SmallVector<Attribute> parts;
+  for (const StoredPart &part : operand.parts) {
+    SmallVector<map::PlacementAttr> placements;
+    for (const Placement &placement : part.placements)
+      placements.push_back(map::PlacementAttr::get(
+          context, dimsOf(placement.local), dimsOf(placement.global),
+          dimsOf(placement.shape)));
+    parts.push_back(
+        map::PartAttr::get(context, dimsOf(part.shape), placements));
+  }
+  return builder.getArrayAttr(parts);
+}
+
+Value SideImporter::concat(const dsl::Node &node, ValueRange parts) {
+  SmallVector<int64_t> shape(typeOf(parts[0]).getShape());
+  int64_t dim = node.dim;
+  if (dim < 0 || dim >= static_cast<int64_t>(shape.size()))
+    return error(node) << "concat along dimension " << dim << " of tensors "
+                       << "with " << shape.size() << " dimensions",
+           Value();
+  shape[dim] = 0;
+  for (auto [index, part] : llvm::enumerate(parts)) {
+    auto type = typeOf(part);
+    if (type.getRank() != static_cast<int64_t>(shape.size()))
+      return error(node) << "concat of part 0 " << typeOf(parts[0])
+                         << " and part " << index << " " << type
+                         << ": the numbers of dimensions differ",
+             Value();
+    shape[dim] += type.getDimSize(dim);
+  }
+  auto result = RankedTensorType::get(shape, ruleElement);
+  return builder.create<map::ConcatOp>(at(node), result, parts, dim);
+}
+
+Value SideImporter::stack(const dsl::Node &node, ValueRange parts) {
+  SmallVector<int64_t> shape(typeOf(parts[0]).getShape());
+  if (node.dim < 0 || node.dim > static_cast<int64_t>(shape.size()))
+    return error(node) << "stack along dimension " << node.dim
+                       << " of tensors with " << shape.size() << " dimensions",
+           Value();
+  shape.insert(shape.begin() + node.dim, parts.size());
+  return builder.create<map::StackOp>(
+      at(node), RankedTensorType::get(shape, ruleElement), parts, node.dim);
+}
+
+Value SideImporter::reshape(const dsl::Node &node, Value input) {
+  ArrayRef<int64_t> from = typeOf(input).getShape();
+  SmallVector<int64_t> shape{ArrayRef<int64_t>(node.ints)};
+  int64_t wanted = std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                                   std::multiplies<>());
+  if (node.rest) {
+    int64_t product = 1;
+    size_t axes = 0;
+    while (axes != from.size() && (axes == 0 || product < wanted))
+      product *= from[axes++];
+    if (product != wanted)
+      return error(node) << "the leading dimensions of " << typeOf(input)
+                         << " do not multiply to " << wanted
+                         << ", the product of the new ones",
+             Value();
+    shape.append(from.begin() + axes, from.end());
+  } else if (wanted != typeOf(input).getNumElements()) {
+    return error(node) << "reshape of " << typeOf(input) << " with "
+                       << typeOf(input).getNumElements() << " elements to "
+                       << wanted << " elements",
+           Value();
+  }
+  return builder.create<map::ReshapeOp>(
+      at(node), RankedTensorType::get(shape, ruleElement), input);
+}
+
+Value SideImporter::transpose(const dsl::Node &node, Value input) {
+  ArrayRef<int64_t> from = typeOf(input).getShape();
+  SmallVector<int64_t> shape, sorted{ArrayRef<int64_t>(node.ints)};
+  llvm::sort(sorted);
+  bool permutation = sorted.size() == from.size();
+  for (size_t axis = 0; permutation && axis != sorted.size(); ++axis)
+    permutation = sorted[axis] == static_cast<int64_t>(axis);
+  if (!permutation)
+    return error(node) << "transpose needs each of the " << from.size()
+                       << " axes of " << typeOf(input) << " once",
+           Value();
+  for (int64_t axis : node.ints)
+    shape.push_back(from[axis]);
+  return builder.create<map::TransposeOp>(
+      at(node), RankedTensorType::get(shape, ruleElement), input, node.ints);
+}
+
+bool SideImporter::checkExtents(const dsl::Node &node) {
+  int64_t dim = node.kind == dsl::OpKind::Concat ? node.dim : 0;
+  for (uint32_t child : node.children)
+    if (nodes[child].extent && !checkExtent(nodes[child], dim, values[child]))
+      return false;
+  return true;
+}
+
+bool SideImporter::checkExtent(const dsl::Node &child, int64_t dim,
+                               Value value) {
+  auto type = typeOf(value);
+  int64_t found = dim < type.getRank() ? type.getDimSize(dim) : 1;
+  // A scalar counts as one element, as the pieces of a vector do.
+  if (found == *child.extent)
+    return true;
+  error(child) << "written with extent " << *child.extent
+               << ", but the tensor is " << found << " wide in dimension "
+               << dim;
+  return false;
+}
+
+} // namespace mbc::compiler

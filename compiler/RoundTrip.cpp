@@ -1,0 +1,231 @@
+#include "compiler/BoxMap.h"
+#include "compiler/Export/FusedClasses.h"
+#include "compiler/Import/RulesToMap.h"
+#include "compiler/Import/SideImporter.h"
+#include "compiler/Transforms/Passes.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mbc::compiler {
+namespace {
+
+/// Only places matter here: one number format, no scales, whole tensors.
+RuleClass placesOnly(const RuleClass &rule) {
+  RuleClass plain = rule;
+  plain.exactCasts = false;
+  for (auto *side : {&plain.megatron, &plain.hf})
+    for (OperandType &operand : *side) {
+      operand.dtype = rule.megatron.front().dtype;
+      operand.scale.reset();
+      operand.parts.clear();
+    }
+  return plain;
+}
+
+bool hasSections(const RuleClass &rule) {
+  return rule.mapping->shard.kind == dsl::ShardKind::Gated ||
+         rule.mapping->shard.kind == dsl::ShardKind::Section;
+}
+
+int64_t ranksOf(const RuleClass &rule, const ShardLayout &layout) {
+  return rule.mapping->shard.expert ? layout.etp : layout.tp;
+}
+
+/// Whether every extent that the layout cuts divides; if not, the layout is
+/// refused elsewhere, and there is nothing to come back.
+bool divides(const RuleClass &rule, const ShardLayout &layout) {
+  int64_t ranks = ranksOf(rule, layout);
+  const dsl::Shard &shard = rule.mapping->shard;
+  if (shard.kind == dsl::ShardKind::Replicated || ranks == 1)
+    return true;
+  if (hasSections(rule))
+    return std::ranges::all_of(rule.sections, [&](const auto &extents) {
+      return std::ranges::all_of(
+          extents, [&](int64_t extent) { return extent % ranks == 0; });
+    });
+  size_t dim = shard.kind == dsl::ShardKind::Row   ? 1
+               : shard.kind == dsl::ShardKind::Dim ? shard.dim
+                                                   : 0;
+  return std::ranges::all_of(rule.megatron, [&](const OperandType &operand) {
+    return dim < operand.shape.rank() && operand.shape[dim] % ranks == 0;
+  });
+}
+
+/// Runs the passes over all classes; empty if an error was reported.
+std::vector<FusedClass> fuseAll(MLIRContext &context,
+                                const std::vector<RuleClass> &classes,
+                                Direction direction,
+                                const ShardLayout &layout) {
+  OwningOpRef<ModuleOp> module = importRules(context, classes);
+  if (!module)
+    return {};
+  PassManager passes(&context);
+  passes.enableVerifier(false);
+  buildPipeline(passes, direction, layout);
+  if (failed(passes.run(*module)))
+    return {};
+  TensorProgram program;
+  std::vector<map::FusedOp> bodies;
+  exportClasses(*module, classes, direction, program, bodies);
+  return std::move(program.classes);
+}
+
+Box placed(const FusedOutput &output, const Shape &whole, int64_t local,
+           int64_t global, int64_t rows, int64_t input) {
+  Shape shape = output.shape, from = output.shape, to = output.start;
+  for (size_t dim = 0; dim != from.rank(); ++dim)
+    from[dim] = 0;
+  if (rows >= 0) {
+    shape[0] = rows;
+    from[0] = local;
+    to[0] = global;
+  }
+  return placementBox(output.shape, from, whole, to, shape, input);
+}
+
+/// Where the elements of an output are in the whole Megatron tensor.
+void placeOutput(const RuleClass &rule, const ShardLayout &layout,
+                 const FusedOutput &output, int64_t input, BoxMap &whole) {
+  const Shape &shape = rule.megatron[output.operand].shape;
+  if (!hasSections(rule)) {
+    whole.boxes.push_back(placed(output, shape, 0, 0, -1, input));
+    return;
+  }
+  int64_t ranks = ranksOf(rule, layout), offset = 0, local = 0, section = 0;
+  for (int64_t extent : rule.sections[output.operand]) {
+    int64_t share = extent / ranks;
+    int64_t global = offset + output.rank * share;
+    if (layout.joinSections)
+      whole.boxes.push_back(placed(output, shape, local, global, share, input));
+    else if (section == output.section)
+      whole.boxes.push_back(placed(output, shape, 0, global, share, input));
+    local += share;
+    offset += extent;
+    ++section;
+  }
+}
+
+/// Maps of the Megatron tensors of a class onto its Hugging Face tensors, by
+/// way of the shards.
+Result<std::vector<BoxMap>> megatronFromHf(const RuleClass &rule,
+                                           const ShardLayout &layout,
+                                           const FusedClass &imported) {
+  std::vector<BoxMap> shards, places(rule.megatron.size());
+  for (size_t operand = 0; operand != places.size(); ++operand)
+    places[operand].elements = rule.megatron[operand].shape.elements();
+  for (const FusedOutput &output : imported.outputs) {
+    placeOutput(rule, layout, output, shards.size(), places[output.operand]);
+    BoxMap shard{output.shape.elements(), output.boxes};
+    for (Box &box : shard.boxes)
+      if (box.input >= 0)
+        box.input = imported.inputs[box.input].operand;
+    shards.push_back(std::move(shard));
+  }
+  std::vector<BoxMap> result;
+  for (const BoxMap &place : places) {
+    Result<BoxMap> whole = compose(place, shards);
+    if (!whole)
+      return std::unexpected(whole.error());
+    result.push_back(std::move(*whole));
+  }
+  return result;
+}
+
+/// The first target element of `box` that is not read from itself.
+std::optional<int64_t> firstMoved(const Box &box, int64_t operand) {
+  if (box.input != operand || box.sourceOffset != box.targetOffset)
+    return box.targetOffset;
+  std::optional<int64_t> first;
+  for (const BoxDim &dim : box.dims)
+    if (dim.source != dim.target)
+      first = box.targetOffset + dim.target; // dims inside are nearer
+  return first;
+}
+
+std::string indexOf(const Shape &shape, int64_t offset) {
+  Shape index = shape, strides = rowMajorStrides(shape);
+  for (size_t dim = 0; dim != shape.rank(); ++dim) {
+    index[dim] = offset / strides[dim];
+    offset %= strides[dim];
+  }
+  return toString(index);
+}
+
+void reportLoss(MLIRContext &context, const RuleClass &rule,
+                const ShardLayout &layout, int64_t operand, int64_t element) {
+  emitError(locationOf(context, *rule.mapping, {}))
+      << "export after import at TP " << layout.tp << ", ETP " << layout.etp
+      << " does not give back element "
+      << indexOf(rule.hf[operand].shape, element) << " of Hugging Face tensor "
+      << operand << " (shape " << toString(rule.hf[operand].shape)
+      << "): write the rule so that each element has one place on either side";
+}
+
+void checkClass(MLIRContext &context, const RuleClass &rule,
+                const ShardLayout &layout, const FusedClass &imported,
+                const FusedClass &exported) {
+  Result<std::vector<BoxMap>> megatron = megatronFromHf(rule, layout, imported);
+  if (!megatron) {
+    emitError(locationOf(context, *rule.mapping, {}))
+        << megatron.error().message;
+    return;
+  }
+  std::vector<BoxMap> inputs;
+  for (const FusedInput &input : exported.inputs)
+    inputs.push_back((*megatron)[input.operand]);
+  for (const FusedOutput &output : exported.outputs) {
+    int64_t elements = output.shape.elements(), kept = 0;
+    Result<BoxMap> back = compose({elements, output.boxes}, inputs);
+    if (!back) {
+      emitError(locationOf(context, *rule.mapping, {})) << back.error().message;
+      return;
+    }
+    std::optional<int64_t> lost;
+    for (const Box &box : back->boxes) {
+      if (std::optional<int64_t> moved = firstMoved(box, output.operand))
+        lost = std::min(lost.value_or(elements), *moved);
+      else
+        kept += elementCount(box);
+    }
+    if (!lost && kept != elements)
+      lost = firstUncovered(*back).value_or(0);
+    if (lost)
+      return reportLoss(context, rule, layout, output.operand, *lost);
+  }
+}
+
+} // namespace
+
+void checkRoundTrip(const std::vector<RuleClass> &classes,
+                    const std::vector<ShardLayout> &sizes,
+                    dsl::Diagnostics &diagnostics) {
+  MLIRContext context;
+  prepareContext(context);
+  DiagnosticBridge bridge(context, classes, diagnostics);
+  std::vector<RuleClass> plain;
+  for (const RuleClass &rule : classes)
+    if (!rule.megatron.empty())
+      plain.push_back(placesOnly(rule));
+  std::vector<FusedClass> exported =
+      fuseAll(context, plain, Direction::Export, {});
+  if (exported.size() != plain.size())
+    return;
+  for (const ShardLayout &layout : sizes) {
+    std::vector<RuleClass> fitting;
+    std::vector<const FusedClass *> back;
+    for (size_t index = 0; index != plain.size(); ++index)
+      if (divides(plain[index], layout)) {
+        fitting.push_back(plain[index]);
+        back.push_back(&exported[index]);
+      }
+    std::vector<FusedClass> imported =
+        fuseAll(context, fitting, Direction::Import, layout);
+    for (size_t index = 0; index != imported.size(); ++index)
+      checkClass(context, fitting[index], layout, imported[index],
+                 *back[index]);
+  }
+}
+
+} // namespace mbc::compiler
