@@ -45,7 +45,7 @@ std::string describe(const Datum &datum) {
           ? "an object"
           : std::visit(Describe(),
                        static_cast<const Value::variant &>(datum.value));
-  return datum.node ? fmt::format("hf.{}, which is {},", datum.node->path, text)
+  return datum.node ? fmt::format("hf.{} ({})", datum.node->path, text)
                     : text;
 }
 

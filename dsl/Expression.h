@@ -27,7 +27,7 @@ struct Datum {
   }
 };
 
-/// "hf.rope_theta is NaN", "the list of 3", for messages.
+/// "hf.rope_theta (NaN)", "a list of 3", for messages.
 std::string describe(const Datum &datum);
 
 /// Where an error is reported from: adds the block and def calls that led
