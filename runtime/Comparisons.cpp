@@ -30,12 +30,13 @@ Result<std::optional<uint64_t>> compareOne(const plan::Plan &plan,
     uint64_t count = std::min(chunk, pair.bytes() - at);
     first.resize(count);
     const plan::Source *source = plan.sources()->Get(pair.first());
-    Result<void> read =
-        files.read(source->file(), source->offset() + at, first);
+    Result<void> read = files.read(
+        source->file(), source->offset() + pair.first_offset() + at, first);
     if (read && pair.second() >= 0) {
       second.resize(count);
       source = plan.sources()->Get(pair.second());
-      read = files.read(source->file(), source->offset() + at, second);
+      read = files.read(source->file(),
+                        source->offset() + pair.second_offset() + at, second);
     }
     if (!read)
       return std::unexpected(read.error());

@@ -45,15 +45,12 @@ bool ItemWriter::complete(const Band &band) {
 
 Result<void> ItemWriter::write(const Unit &unit) {
   std::vector<PlacedPiece> pieces;
-  std::vector<uint32_t> done; // items
   for (const Band &band : unit.bands) {
     const plan::Item &item = *plan_.items()->Get(band.item);
     uint64_t data = framing_.dataOffset(band.item);
     pieces.push_back({item.file(),
                       {data + band.range.begin * band.width,
                        {unit.at(band.place), band.bytes()}}});
-    if (complete(band))
-      done.push_back(band.item);
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const PlacedPiece &a, const PlacedPiece &b) {
@@ -69,9 +66,11 @@ Result<void> ItemWriter::write(const Unit &unit) {
     if (Result<void> written = files_.write(file, ofFile); !written)
       return written;
   }
-  for (uint32_t item : done)
-    if (Result<void> finished = finish(item); !finished)
-      return finished;
+  // Only now: whoever completes an item may close its file.
+  for (const Band &band : unit.bands)
+    if (complete(band))
+      if (Result<void> finished = finish(band.item); !finished)
+        return finished;
   return {};
 }
 

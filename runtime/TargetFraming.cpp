@@ -159,6 +159,15 @@ std::string TargetFraming::metadata(uint64_t objectBytes) const {
   std::vector<std::string_view> files;
   for (size_t file = 0; file != length(plan_->files()); ++file)
     files.push_back(plan_->files()->Get(file)->path()->string_view());
+  for (size_t index = 0; index != length(plan_->sidecars()); ++index) {
+    const plan::Sidecar &row = *plan_->sidecars()->Get(index);
+    if (length(row.object()) == 0)
+      continue;
+    objects.push_back({row.object()->string_view(),
+                       static_cast<uint32_t>(files.size()), 0,
+                       length(row.bytes())});
+    files.push_back(row.path()->string_view());
+  }
   return torchDistMetadata(tensors, chunks, objects, files);
 }
 

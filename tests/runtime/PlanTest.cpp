@@ -1,0 +1,119 @@
+#include "runtime/Plan.h"
+#include "tests/runtime/PlanBuilder.h"
+#include "tests/runtime/TemporaryDirectory.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace mbc::test {
+namespace {
+
+/// A sound plan: one tensor of six elements, moved as it stands.
+PlanBuilder sound() {
+  PlanBuilder builder(plan::TargetFormat_Safetensors);
+  uint32_t source = builder.source(builder.sourceFile("w.bin", 12), 0);
+  uint32_t item = builder.item(builder.targetFile("model.safetensors", 12),
+                               builder.tensor("t", DType::BF16, {6}), 0);
+  std::vector<plan::OutputT> outputs;
+  outputs.push_back(output(DType::BF16, {6}, {box(0, 0, 0, {{6, 1, 1}})}));
+  addClass(builder, classOf({input(DType::BF16, 6)}, std::move(outputs),
+                            {source}, {item}));
+  return builder;
+}
+
+TEST(Plan, OpensAFile) {
+  TemporaryDirectory directory;
+  std::vector<uint8_t> bytes = sound().bytes();
+  std::string path = directory.write(
+      "p.mbc", {reinterpret_cast<char *>(bytes.data()), bytes.size()});
+  Result<Plan> plan = Plan::open(path);
+  ASSERT_TRUE(plan) << plan.error().message;
+  PlanTotals all = totals(**plan);
+  EXPECT_EQ(all.sourceBytes, 12u);
+  EXPECT_EQ(all.targetBytes, 12u);
+  EXPECT_EQ(all.instances, 1u);
+  EXPECT_EQ(all.ranks, 1u);
+}
+
+TEST(Plan, RefusesWhatIsNoPlan) {
+  TemporaryDirectory directory;
+  EXPECT_FALSE(Plan::open(directory / "absent.mbc"));
+  EXPECT_FALSE(Plan::open(directory.write("empty.mbc", "")));
+  EXPECT_FALSE(Plan::open(directory.write("text.mbc", "hello, this is text")));
+}
+
+TEST(Plan, RefusesEveryTruncation) {
+  std::vector<uint8_t> bytes = sound().bytes();
+  for (size_t size = 0; size < bytes.size(); size += 4)
+    EXPECT_FALSE(Plan::fromBytes({bytes.begin(), bytes.begin() + size}, "cut"))
+        << size;
+}
+
+TEST(Plan, RefusesAnotherVersion) {
+  PlanBuilder builder = sound();
+  builder.plan.version = 2;
+  Result<Plan> plan = Plan::fromBytes(builder.bytes(), "p.mbc");
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "p.mbc: plan version 2, this mbc reads version 1: compile the plan "
+            "again with this mbc");
+}
+
+struct Damage {
+  const char *name;
+  std::function<void(plan::PlanT &)> apply;
+  const char *message;
+};
+
+class Damaged : public testing::TestWithParam<Damage> {};
+
+TEST_P(Damaged, IsRefused) {
+  PlanBuilder builder = sound();
+  GetParam().apply(builder.plan);
+  Result<Plan> plan = Plan::fromBytes(builder.bytes(), "p.mbc");
+  ASSERT_FALSE(plan);
+  EXPECT_NE(plan.error().message.find(GetParam().message), std::string::npos)
+      << plan.error().message;
+}
+
+plan::BoxT &firstBox(plan::PlanT &plan) {
+  return *plan.classes[0]->outputs[0]->boxes[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plan, Damaged,
+    testing::Values(
+        Damage{"source", [](auto &p) { p.classes[0]->sources[0] = 1; },
+               "names a source or item that is not there"},
+        Damage{"item", [](auto &p) { p.classes[0]->items[0] = 7; },
+               "names a source or item that is not there"},
+        Damage{"file", [](auto &p) { p.sources[0] = {3, 0}; },
+               "source 0: its file is not there"},
+        Damage{"past", [](auto &p) { firstBox(p).source_offset = 1; },
+               "leaves its input of 6 elements"},
+        Damage{"before", [](auto &p) { firstBox(p).source_offset = -1; },
+               "leaves its input of 6 elements"},
+        Damage{"target", [](auto &p) { firstBox(p).target_offset = 1; },
+               "leaves its output of 6 elements"},
+        Damage{"input", [](auto &p) { firstBox(p).input = 1; },
+               "reads input 1 of 1"},
+        Damage{"hole", [](auto &p) { firstBox(p).dims[0] = {5, 1, 1}; },
+               "its boxes fill 5 of 6 elements"},
+        Damage{"wraps",
+               [](auto &p) { firstBox(p).dims[0] = {6, int64_t{1} << 62, 1}; },
+               "leaves its input of 6 elements"},
+        Damage{"kernel", [](auto &p) { p.classes[0]->outputs[0]->kernel = 0; },
+               "kernel 0 of 0"},
+        Damage{"width",
+               [](auto &p) {
+                 p.classes[0]->inputs[0]->dtype = uint8_t(DType::F32);
+               },
+               "movement between dtypes of different widths"},
+        Damage{"path", [](auto &p) { p.files[0]->path = "../outside"; },
+               "absolute or leaves its directory"},
+        Damage{"absolute", [](auto &p) { p.source_files[0]->path = "/etc/x"; },
+               "absolute or leaves its directory"}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace mbc::test
