@@ -1,5 +1,6 @@
 #include "runtime/Command.h"
 #include "runtime/CommandConvert.h"
+#include "runtime/CommandList.h"
 #include "runtime/CommandSuggestion.h"
 
 #include <cstdlib>
@@ -29,6 +30,7 @@ private:
   void addCompile();
   void addRun();
   void addCheck();
+  void addList();
   void addGraph();
   void addSpecs();
   int wrongUsage(const CLI::ParseError &error) const;
@@ -39,7 +41,8 @@ private:
   OutputOptions output_;
   CompileOptions compile_;
   ExecutionOptions execution_;
-  std::string target_, plan_, from_, file_;
+  ListingOptions listing_;
+  std::string target_, plan_, from_, file_, checkpoint_, shards_;
   bool dryRun_ = false;
   int status_ = 0;
 };
@@ -117,6 +120,26 @@ void CommandLine::addCheck() {
   });
 }
 
+void CommandLine::addList() {
+  CLI::App *command = add("ls", "List the tensors of a checkpoint",
+                          "  mbc ls qwen3-megatron\n"
+                          "  mbc ls qwen3-megatron --sha256 --json\n"
+                          "  mbc ls qwen3-megatron --shards tp=2,pp=2");
+  command->add_option("CKPT", checkpoint_, "Checkpoint directory")->required();
+  command->add_flag("--sha256", listing_.sha256,
+                    "Hash of each tensor's row-major little-endian bytes");
+  command->add_flag("--keys", listing_.keys,
+                    "The file's own keys, byte objects included");
+  command
+      ->add_option("--shards", shards_,
+                   "What each rank of a layout would load, as tp=2,pp=1")
+      ->type_name("SIZES");
+  command->callback([this] {
+    listing_.json = output_.json;
+    status_ = listCommand(checkpoint_, listing_, shards_);
+  });
+}
+
 void CommandLine::addGraph() {
   CLI::App *command =
       add("graph", "Show the generated graph",
@@ -151,6 +174,7 @@ CommandLine::CommandLine() {
   addCompile();
   addRun();
   addCheck();
+  addList();
   addGraph();
   addSpecs();
 }

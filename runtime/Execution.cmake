@@ -40,6 +40,7 @@ add_executable(mbc
   tools/mbc.cpp
   Command.cpp
   CommandConvert.cpp
+  CommandList.cpp
   CommandOptions.cpp
   CommandSuggestion.cpp
   CommandSummary.cpp
