@@ -45,8 +45,7 @@ std::string describe(const Datum &datum) {
           ? "an object"
           : std::visit(Describe(),
                        static_cast<const Value::variant &>(datum.value));
-  return datum.node ? fmt::format("hf.{} ({})", datum.node->path, text)
-                    : text;
+  return datum.node ? fmt::format("hf.{} ({})", datum.node->path, text) : text;
 }
 
 std::optional<Datum> Expressions::fails(const SourceRange &where,

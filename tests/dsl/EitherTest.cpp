@@ -1,0 +1,69 @@
+#include "tests/dsl/SpecText.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc::dsl {
+namespace {
+
+const std::string spec =
+    withModel("for i in 0..2 { m.{i} <- h.{i} {\n"
+              "  either per_expert { either grouped { w0 <- e.0 w1 <- e.1 }\n"
+              "    or sequential { l.0.w <- e.0 l.1.w <- e.1 } }\n"
+              "  or fused { stack(w0, w1) <- all }\n"
+              "} }\n");
+
+std::string choicesOf(const Model &model) {
+  std::string text;
+  for (const Choice &choice : model.choices)
+    text +=
+        (choice.side == Side::Hf ? "hf " : "megatron ") + choice.form + "\n";
+  return text;
+}
+
+TEST(Either, TheNamesDecideOnTheSideThatIsKnown) {
+  Evaluated result = evaluateText(spec, "{}", {"h.0.all", "h.1.all"});
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(rulesOf(result.model),
+            "m.0.w0 m.0.w1 <- h.0.all\nm.1.w0 m.1.w1 <- h.1.all\n");
+  EXPECT_EQ(choicesOf(result.model), "hf fused\n");
+}
+
+TEST(Either, ThePreferenceDecidesOnTheTarget) {
+  std::set<std::string> names{"h.0.e.0", "h.0.e.1", "h.1.e.0", "h.1.e.1"};
+  Evaluated first = evaluateText(spec, "{}", names);
+  EXPECT_EQ(choicesOf(first.model), "hf per_expert\nmegatron grouped\n");
+  Evaluated asked = evaluateText(spec, "{}", names, Side::Hf, {"sequential"});
+  EXPECT_EQ(choicesOf(asked.model), "hf per_expert\nmegatron sequential\n");
+  EXPECT_EQ(rulesOf(asked.model).substr(0, 19), "m.0.l.0.w <- h.0.e.");
+}
+
+TEST(Either, OnTheWayBackTheSameRulesServe) {
+  std::set<std::string> names{"m.0.w0", "m.0.w1", "m.1.w0", "m.1.w1"};
+  EXPECT_EQ(choicesOf(evaluateText(spec, "{}", names, Side::Megatron).model),
+            "hf per_expert\nmegatron grouped\n");
+  EXPECT_EQ(
+      choicesOf(
+          evaluateText(spec, "{}", names, Side::Megatron, {"fused"}).model),
+      "hf fused\n");
+}
+
+TEST(Either, MixedLayoutsAreRefusedWithTwoExamples) {
+  EXPECT_EQ(evaluateText(spec, "{}", {"h.0.e.0", "h.0.e.1", "h.1.all"}).text,
+            "t.mbspec:4:3: error: mixed layouts: 'h.0.e.0' is of form "
+            "per_expert, 'h.1.all' is of "
+            "form fused\n"
+            "    either per_expert { either grouped { w0 <- e.0 w1 <- e.1 }\n"
+            "    ^~~~~~\n");
+}
+
+TEST(Either, TwoFormsThatFitAreRefused) {
+  EXPECT_EQ(evaluateText(spec, "{}", {"h.0.e.0", "h.0.all", "h.1.e.0"}).text,
+            "t.mbspec:4:3: error: two forms fit: 'h.0.e.0' is there, and so is "
+            "'h.0.all'; exactly "
+            "one of them may be\n"
+            "    either per_expert { either grouped { w0 <- e.0 w1 <- e.1 }\n"
+            "    ^~~~~~\n");
+}
+
+} // namespace
+} // namespace mbc::dsl

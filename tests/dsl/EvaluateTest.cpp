@@ -1,0 +1,175 @@
+#include "tests/dsl/SpecText.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc::dsl {
+namespace {
+
+TEST(Evaluate, TheOneLineRuleIsValidInsideABlock) {
+  Evaluated result =
+      evaluateText(withModel("block kda {\n"
+                             "    in_proj <- concat(q,k,v) shard=section\n"
+                             "}\n"
+                             "decoder.layers.0 <- layers.0 { kda }\n"));
+  ASSERT_EQ(result.text, "");
+  EXPECT_EQ(rulesOf(result.model),
+            "decoder.layers.0.in_proj <- layers.0.q layers.0.k layers.0.v\n");
+  const Mapping &mapping = result.model.mappings.at(0);
+  EXPECT_EQ(mapping.shard.kind, ShardKind::Section);
+  ASSERT_EQ(mapping.hf.size(), 4U);
+  EXPECT_EQ(mapping.hf.back().kind, OpKind::Concat);
+  EXPECT_EQ(mapping.hf.back().children, (std::vector<uint32_t>{0, 1, 2}));
+}
+
+TEST(Evaluate, ScopesMoveBothSidesAndTheRootIsReachable) {
+  Evaluated result = evaluateText(withModel("a <- x {\n"
+                                            "  b <- . { c <- y }\n"
+                                            "  d <- ^z.w\n"
+                                            "}\n"));
+  EXPECT_EQ(rulesOf(result.model), "a.b.c <- x.y\na.d <- z.w\n");
+}
+
+TEST(Evaluate, RulesOfAllLayersShareAMappingUntilANumberDiffers) {
+  Evaluated result =
+      evaluateText(withModel("block fc(n) { w <- concat(g:n, u:n) }\n"
+                             "for i in 0..4 {\n"
+                             "  l.{2*i} <- l.{i} { fc(i < 3 ? 5 : 6) }\n"
+                             "}\n"));
+  ASSERT_EQ(result.text, "");
+  EXPECT_EQ(rulesOf(result.model),
+            "l.0.w <- l.0.g l.0.u\nl.2.w <- l.1.g l.1.u\n"
+            "l.4.w <- l.2.g l.2.u\nl.6.w <- l.3.g l.3.u\n");
+  ASSERT_EQ(result.model.mappings.size(), 2U);
+  EXPECT_EQ(result.model.mappings[0].hf[1].extent, 5);
+  EXPECT_EQ(result.model.mappings[1].hf[1].extent, 6);
+  EXPECT_EQ(result.model.mappings[0].label, "l.{2*i}.w");
+}
+
+TEST(Evaluate, ADefBecomesPrimitiveOperations) {
+  Evaluated result = evaluateText(
+      withModel("def pair(a, b, G, n) = reshape(concat(reshape(a:G*n, [G, n, "
+                "...]), b, dim=1), "
+                "[2*G*n, ...])\n"
+                "w <- pair(x, y, 2, 3) shard=column(4, 2) dtype=f32\n"));
+  ASSERT_EQ(result.text, "");
+  const Mapping &mapping = result.model.mappings.at(0);
+  ASSERT_EQ(mapping.hf.size(), 5U); // x, reshape, y, concat, reshape
+  EXPECT_EQ(mapping.hf[0].extent, 6);
+  EXPECT_EQ(mapping.hf[1].kind, OpKind::Reshape);
+  EXPECT_EQ(mapping.hf[1].ints, (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(mapping.hf[1].rest);
+  EXPECT_EQ(mapping.hf[3].dim, 1);
+  EXPECT_EQ(mapping.hf[3].children, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(mapping.hf[4].ints, (std::vector<int64_t>{12}));
+  EXPECT_EQ(mapping.shard.heads, (std::vector<int64_t>{4, 2}));
+  EXPECT_EQ(mapping.dtype, "f32");
+}
+
+TEST(Evaluate, AnErrorInsideADefShowsTheLinesThatUsedIt) {
+  EXPECT_EQ(evaluateText(withModel("def half(x, n) = concat(x:n/2)\n"
+                                   "block b(n) { w <- half(y, n) }\n"
+                                   "b(5)\n"))
+                .text,
+            "t.mbspec:3:27: error: 5 does not divide by 2: 1 is left over\n"
+            "  def half(x, n) = concat(x:n/2)\n"
+            "                            ^~~\n"
+            "t.mbspec:4:19: note: def 'half' is used here\n"
+            "  block b(n) { w <- half(y, n) }\n"
+            "                    ^~~~\n"
+            "t.mbspec:5:1: note: block 'b' is used here\n"
+            "  b(5)\n"
+            "  ^\n");
+}
+
+TEST(Evaluate, MatchTakesNoWordItDoesNotList) {
+  EXPECT_EQ(evaluateText(withModel("match hf.kind { \"dense\": a <- b }\n"),
+                         R"({"kind": "sparse"})")
+                .text,
+            "t.mbspec:3:7: error: hf.kind (\"sparse\") is not one of the words "
+            "listed "
+            "here: \"dense\"\n"
+            "  match hf.kind { \"dense\": a <- b }\n"
+            "        ^~~~~~~\n");
+}
+
+TEST(Evaluate, AnOptionalRuleIsDroppedWhereItsTensorIsAbsent) {
+  std::string spec = withModel("a <- x?\nb <- y?\n");
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"y"}).model), "b <- y\n");
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}, Side::Megatron).model),
+            "a <- x\n");
+}
+
+TEST(Evaluate, ASubtreeHasARuleForEachName) {
+  std::string spec = withModel("visual.** <- model.visual.** stage=first\n");
+  std::set<std::string> names{"model.visual.a.weight", "model.visual.b.weight",
+                              "model.visual.b.weight_scale_inv",
+                              "model.visualizer"};
+  Evaluated result = evaluateText(spec, "{}", names);
+  EXPECT_EQ(rulesOf(result.model),
+            "visual.a.weight <- model.visual.a.weight\n"
+            "visual.b.weight <- model.visual.b.weight\n");
+  EXPECT_EQ(result.model.mappings.at(0).stage, Stage::First);
+  EXPECT_EQ(evaluateText(spec).text,
+            "t.mbspec:3:14: error: no tensor's name starts with "
+            "'model.visual.'; mark the pattern "
+            "with ? if that may be\n"
+            "  visual.** <- model.visual.** stage=first\n"
+            "               ^~~~~~~~~~~~~~~\n");
+}
+
+TEST(Evaluate, InitGivesValuesToWhatHasNoSource) {
+  Evaluated result = evaluateText(withModel(
+      "bias <- concat(init(-log(3), [4]), init(0, [20])) dtype=f32\n"));
+  ASSERT_EQ(result.text, "");
+  const std::vector<Node> &nodes = result.model.mappings.at(0).hf;
+  ASSERT_EQ(nodes.size(), 3U);
+  EXPECT_EQ(nodes[0].kind, OpKind::Fill);
+  EXPECT_NEAR(nodes[0].value, -1.0986122886681098, 1e-15); // log(1/3)
+  EXPECT_EQ(nodes[0].ints, (std::vector<int64_t>{4}));
+  EXPECT_TRUE(result.model.instances.at(0).hf.empty());
+}
+
+TEST(Evaluate, StackRepeatsOverARange) {
+  Evaluated result = evaluateText(withModel(
+      "stack(e in 0..3: fc1.weight{e}) <- fused shard=expert(gated)\n"));
+  EXPECT_EQ(rulesOf(result.model),
+            "fc1.weight0 fc1.weight1 fc1.weight2 <- fused\n");
+  const Mapping &mapping = result.model.mappings.at(0);
+  EXPECT_EQ(mapping.megatron.back().kind, OpKind::Stack);
+  EXPECT_TRUE(mapping.shard.expert);
+  EXPECT_EQ(mapping.shard.kind, ShardKind::Gated);
+}
+
+TEST(Evaluate, TiesIgnoresAndExtraStateFollowTheScopes) {
+  Evaluated result =
+      evaluateText(withModel("m <- h {\n"
+                             "  tied hf copy? to ^owner\n"
+                             "  tied megatron out to embedding stage=last\n"
+                             "  ignore layers.*.inv_freq?\n"
+                             "  extra_state fc1, fc2 per expert(8)\n"
+                             "}\n"),
+                   "{}", {"h.copy"});
+  ASSERT_EQ(result.text, "");
+  ASSERT_EQ(result.model.ties.size(), 2U);
+  EXPECT_EQ(result.model.ties[0].copy, "h.copy");
+  EXPECT_EQ(result.model.ties[0].owner, "owner");
+  EXPECT_TRUE(result.model.ties[0].optional);
+  EXPECT_EQ(result.model.ties[1].copy, "m.out");
+  EXPECT_EQ(result.model.ties[1].side, Side::Megatron);
+  EXPECT_EQ(result.model.ties[1].stage, Stage::Last);
+  EXPECT_EQ(result.model.ignores.at(0).pattern, "h.layers.*.inv_freq");
+  EXPECT_EQ(result.model.extraStates.at(1).module, "m.fc2");
+  EXPECT_EQ(result.model.extraStates.at(1).experts, 8);
+}
+
+TEST(Evaluate, AnAttributeMayDependOnACondition) {
+  std::string spec =
+      withModel("e <- x stage=(hf.mtp > 0 ? first_and_last : first)\n");
+  EXPECT_EQ(evaluateText(spec, R"({"mtp": 1})").model.mappings.at(0).stage,
+            Stage::FirstAndLast);
+  EXPECT_EQ(evaluateText(spec, R"({"mtp": 0})").model.mappings.at(0).stage,
+            Stage::First);
+}
+
+} // namespace
+} // namespace mbc::dsl
