@@ -37,20 +37,6 @@ TEST_F(Publication, AMegatronCheckpointHasItsTrackerAndNoLeftovers) {
   }
 }
 
-TEST_F(Publication, AnIterationHasItsOwnName) {
-  fixture("llama").write(scratch_ / "hf");
-  ASSERT_EQ(
-      mbc({"convert", scratch_ / "hf", scratch_ / "mg", "--iteration", "42"})
-          .status,
-      0);
-  EXPECT_EQ(readText(scratch_ / "mg/latest_checkpointed_iteration.txt"), "42");
-  EXPECT_TRUE(fs::is_directory(scratch_ / "mg/iter_0000042"));
-  ASSERT_EQ(mbc({"convert", scratch_ / "mg", scratch_ / "back"}).status, 0);
-  EXPECT_EQ(difference(fixture("llama").tensors(),
-                       readSafetensors(scratch_ / "back")),
-            "");
-}
-
 // Everything that is not a tensor travels: the source may be gone by then.
 TEST_F(Publication, SidecarsAndConfigComeBackByteForByte) {
   HfModel model = fixture("glm_moe_dsa");
