@@ -19,9 +19,10 @@
 namespace mbc {
 namespace {
 
-/// Output bytes of a unit: large enough for whole reads, small enough for the
-/// caches.
-constexpr uint64_t unitBytes = 8 << 20;
+/// Output bytes of a unit: large enough for whole reads, small enough that the
+/// bytes are still in the cache when they are written (with 8 MiB a copy took
+/// three times the processor time).
+constexpr uint64_t unitBytes = 2 << 20;
 constexpr uint64_t comparisonChunk = 1 << 20;
 constexpr std::string_view markerName = "metadata.json";
 
