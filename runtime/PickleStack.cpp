@@ -97,10 +97,9 @@ Result<void> PickleReader::call(PickleValue callable, PickleValue arguments,
     push(make(Kind::Dict));
     return {};
   }
-  // The arguments become the items of the tuple's own container.
-  PickleValue value{kind, 0, {}};
+  // A copy: making the container may move the items.
   std::vector<PickleValue> copy(items.begin(), items.end());
-  value = make(kind, copy);
+  PickleValue value = make(kind, copy);
   tree_.containers_[value.index].callable = callable;
   push(value);
   return {};

@@ -58,13 +58,17 @@ Shape contiguousStrides(std::span<const int64_t> shape) {
 
 PickleWriter::PickleWriter() : out_("\x80\x02") {}
 
+void PickleWriter::get(uint32_t slot) {
+  bool narrow = slot < 256;
+  out_ += narrow ? 'h' : 'j';
+  putLittle(out_, slot, narrow ? 1 : 4);
+}
+
 bool PickleWriter::fetch(const Memo &memo, std::string_view key) {
   auto found = memo.find(key);
   if (found == memo.end())
     return false;
-  bool narrow = found->second < 256;
-  out_ += narrow ? 'h' : 'j';
-  putLittle(out_, found->second, narrow ? 1 : 4);
+  get(found->second);
   return true;
 }
 
@@ -89,6 +93,20 @@ void PickleWriter::text(std::string_view value) {
   putLittle(out_, value.size(), 4);
   out_ += value;
   remember(texts_, value);
+}
+
+void PickleWriter::global(Constant &name) {
+  if (name.slot >= 0)
+    return get(static_cast<uint32_t>(name.slot));
+  global(name.value);
+  name.slot = globals_.find(name.value)->second;
+}
+
+void PickleWriter::text(Constant &value) {
+  if (value.slot >= 0)
+    return get(static_cast<uint32_t>(value.slot));
+  text(value.value);
+  value.slot = texts_.find(value.value)->second;
 }
 
 void PickleWriter::integer(int64_t value) {
@@ -120,6 +138,11 @@ void PickleWriter::newObject(std::string_view className) {
   out_ += ")\x81";
 }
 
+void PickleWriter::newObject(Constant &className) {
+  global(className);
+  out_ += ")\x81";
+}
+
 void PickleWriter::tuple(std::span<const int64_t> values) {
   if (values.empty())
     return emptyTuple();
@@ -132,7 +155,7 @@ void PickleWriter::tuple(std::span<const int64_t> values) {
 }
 
 void PickleWriter::size(std::span<const int64_t> dims) {
-  global("torch\nSize");
+  global(sizeClass_);
   tuple(dims);
   tuple1();
   reduce();

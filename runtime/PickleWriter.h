@@ -22,6 +22,15 @@ public:
   /// `name` is "module\nclass", e.g. "torch\nSize".
   void global(std::string_view name);
   void text(std::string_view value);
+
+  /// A class or string that is written again and again: its memo slot is
+  /// looked up once.
+  struct Constant {
+    std::string_view value;
+    int64_t slot = -1;
+  };
+  void global(Constant &name);
+  void text(Constant &value);
   void integer(int64_t value);
   void real(double value);
   void boolean(bool value);
@@ -42,6 +51,7 @@ public:
 
   /// An instance of a class without arguments, before its BUILD.
   void newObject(std::string_view className);
+  void newObject(Constant &className);
   /// A tuple of integers.
   void tuple(std::span<const int64_t> values);
   /// torch.Size.
@@ -64,6 +74,7 @@ private:
   };
   using Memo = std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>>;
 
+  void get(uint32_t slot);
   bool fetch(const Memo &memo, std::string_view key);
   void remember(Memo &memo, std::string_view key);
   void dictItems(const Json &members);
@@ -71,6 +82,7 @@ private:
   std::string out_;
   Memo globals_, texts_;
   uint32_t memoised_ = 0;
+  Constant sizeClass_{"torch\nSize"};
 };
 
 /// The data.pkl of an archive that holds one bare tensor.

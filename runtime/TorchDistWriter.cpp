@@ -31,8 +31,12 @@ public:
                  std::span<const TorchDistChunk> chunks,
                  std::span<const TorchDistObject> objects,
                  std::span<const std::string_view> files)
-      : tensors_(tensors), chunks_(chunks), objects_(objects), files_(files) {
+      : tensors_(tensors), chunks_(chunks), objects_(objects) {
     sortChunks();
+    for (const TorchDistTensor &tensor : tensors)
+      keys_.push_back({tensor.key});
+    for (std::string_view file : files)
+      paths_.push_back({file});
   }
 
   std::string write();
@@ -48,10 +52,16 @@ private:
   std::span<const TorchDistTensor> tensors_;
   std::span<const TorchDistChunk> chunks_;
   std::span<const TorchDistObject> objects_;
-  std::span<const std::string_view> files_;
   std::vector<uint32_t> order_; ///< chunks by tensor
   std::vector<uint32_t> first_; ///< of each tensor in `order_`, and the end
   PickleWriter out_;
+
+  using Constant = PickleWriter::Constant;
+  Constant chunkClass_{chunkClass}, indexClass_{indexClass},
+      storageInfoClass_{storageInfoClass};
+  Constant offsets_{"offsets"}, sizes_{"sizes"}, fqn_{"fqn"}, offset_{"offset"},
+      index_{"index"}, path_{"relative_path"}, length_{"length"};
+  std::vector<Constant> keys_, paths_; ///< of `tensors_` and `files_`
 };
 
 void MetadataPickle::sortChunks() {
@@ -84,7 +94,7 @@ void MetadataPickle::properties(DType dtype) {
 }
 
 void MetadataPickle::tensor(size_t index) {
-  out_.text(tensors_[index].key);
+  out_.text(keys_[index]);
   out_.newObject(tensorClass);
   out_.emptyDict();
   out_.mark();
@@ -97,12 +107,12 @@ void MetadataPickle::tensor(size_t index) {
   out_.mark();
   for (uint32_t i = first_[index]; i != first_[index + 1]; ++i) {
     const TorchDistChunk &chunk = chunks_[order_[i]];
-    out_.newObject(chunkClass);
+    out_.newObject(chunkClass_);
     out_.emptyDict();
     out_.mark();
-    out_.text("offsets");
+    out_.text(offsets_);
     out_.size(chunk.start);
-    out_.text("sizes");
+    out_.text(sizes_);
     out_.size(chunk.shape);
     out_.setItems();
     out_.build();
@@ -113,14 +123,14 @@ void MetadataPickle::tensor(size_t index) {
 }
 
 void MetadataPickle::place(uint32_t file, uint64_t offset, uint64_t length) {
-  out_.newObject(storageInfoClass);
+  out_.newObject(storageInfoClass_);
   out_.emptyDict();
   out_.mark();
-  out_.text("relative_path");
-  out_.text(files_[file]);
-  out_.text("offset");
+  out_.text(path_);
+  out_.text(paths_[file]);
+  out_.text(offset_);
   out_.integer(static_cast<int64_t>(offset));
-  out_.text("length");
+  out_.text(length_);
   out_.integer(static_cast<int64_t>(length));
   out_.setItems();
   out_.build();
@@ -131,14 +141,14 @@ void MetadataPickle::storageData() {
   out_.emptyDict();
   out_.mark();
   for (const TorchDistObject &object : objects_) {
-    out_.newObject(indexClass);
+    out_.newObject(indexClass_);
     out_.emptyDict();
     out_.mark();
-    out_.text("fqn");
+    out_.text(fqn_);
     out_.text(object.key);
-    out_.text("offset");
+    out_.text(offset_);
     out_.none();
-    out_.text("index");
+    out_.text(index_);
     out_.none();
     out_.setItems();
     out_.build();
@@ -146,14 +156,14 @@ void MetadataPickle::storageData() {
   }
   for (uint32_t i : order_) {
     const TorchDistChunk &chunk = chunks_[i];
-    out_.newObject(indexClass);
+    out_.newObject(indexClass_);
     out_.emptyDict();
     out_.mark();
-    out_.text("fqn");
-    out_.text(tensors_[chunk.tensor].key);
-    out_.text("offset");
+    out_.text(fqn_);
+    out_.text(keys_[chunk.tensor]);
+    out_.text(offset_);
     out_.size(chunk.start);
-    out_.text("index");
+    out_.text(index_);
     out_.none();
     out_.setItems();
     out_.build();

@@ -1,0 +1,145 @@
+#include "runtime/HfDirectory.h"
+
+#include "runtime/Safetensors.h"
+#include "tests/runtime/TemporaryDirectory.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc {
+namespace {
+
+class HfDirectory : public ::testing::Test {
+protected:
+  HfDirectory() { directory_.write("config.json", "{}"); }
+
+  /// A file with float tensors of one element.
+  void weights(const std::string &name, const std::vector<std::string> &names) {
+    std::vector<SafetensorsEntry> entries;
+    for (const std::string &tensor : names)
+      entries.push_back({tensor, DType::F32, {1}});
+    SafetensorsHeader header = *layoutSafetensors(entries);
+    header.bytes.resize(header.fileSize);
+    directory_.write(name, header.bytes);
+  }
+  void index(std::string_view map) {
+    directory_.write("model.safetensors.index.json",
+                     fmt::format(R"({{"metadata":{{"total_size":1}},)"
+                                 R"("weight_map":{{{}}}}})",
+                                 map));
+  }
+  /// The message with the directory taken out.
+  std::string failure() {
+    auto checkpoint = openCheckpoint(directory_.path());
+    if (checkpoint)
+      return "no error";
+    std::string message = checkpoint.error().message;
+    for (size_t at; (at = message.find(directory_.path())) != message.npos;)
+      message.erase(at, directory_.path().size());
+    return message;
+  }
+
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(HfDirectory, SingleFileAndSidecars) {
+  weights("model.safetensors", {"a"});
+  for (const char *name : {"tokenizer.json", "modeling_x.py", "README.md",
+                           ".hidden", "pytorch_model.bin", "cache/file"})
+    directory_.write(name, "x");
+  auto checkpoint = openCheckpoint(directory_.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->configJson, "{}");
+  EXPECT_EQ(checkpoint->sidecars,
+            (std::vector<std::string>{"modeling_x.py", "tokenizer.json"}));
+  ASSERT_EQ(checkpoint->tensors.size(), 1u);
+}
+
+TEST_F(HfDirectory, TensorThatTheIndexForgetsIsUsedWithANote) {
+  weights("m1.safetensors", {"a", "b"});
+  index(R"("a":"m1.safetensors")");
+  auto checkpoint = openCheckpoint(directory_.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->tensors.size(), 2u);
+  ASSERT_EQ(checkpoint->notes.size(), 1u);
+  EXPECT_EQ(checkpoint->notes[0],
+            "model.safetensors.index.json does not list 1 tensor that the "
+            "files hold, used all the same: b (m1.safetensors).");
+}
+
+TEST_F(HfDirectory, IndexThatLiesNamesEachTensor) {
+  weights("m1.safetensors", {"a"});
+  weights("m2.safetensors", {"b"});
+  index(R"("a":"m2.safetensors","b":"m2.safetensors","x":"m1.safetensors")");
+  EXPECT_EQ(failure(), "/model.safetensors.index.json: disagrees with the "
+                       "files about 2 tensors: a (listed in m2.safetensors, "
+                       "found in m1.safetensors), x (listed in "
+                       "m1.safetensors, in no file)");
+}
+
+TEST_F(HfDirectory, TensorInTwoFiles) {
+  weights("m1.safetensors", {"a", "b"});
+  weights("m2.safetensors", {"b"});
+  index(R"("a":"m1.safetensors","b":"m2.safetensors")");
+  EXPECT_EQ(failure(), ": tensor b: is in two files, m1.safetensors and "
+                       "m2.safetensors; remove one");
+}
+
+TEST_F(HfDirectory, IndexEntriesThatLeaveTheDirectory) {
+  weights("m.safetensors", {"a"});
+  for (std::string_view name : {"../outside.safetensors", "/tmp/x.safetensors",
+                                "sub/../m.safetensors", "./m.safetensors"}) {
+    index(fmt::format(R"("a":"{}")", name));
+    std::string message = failure();
+    EXPECT_EQ(message.find(fmt::format("/model.safetensors.index.json: tensor "
+                                       "a: the file name \"{}\" ",
+                                       name)),
+              0u)
+        << message;
+  }
+}
+
+TEST_F(HfDirectory, IndexEntriesThatAreNoFiles) {
+  index(R"("a":"m.safetensors")");
+  EXPECT_EQ(failure(), "/model.safetensors.index.json: tensor a: the file "
+                       "\"m.safetensors\" does not exist");
+  directory_.write("d.safetensors/x", "");
+  index(R"("a":"d.safetensors")");
+  EXPECT_EQ(failure(), "/model.safetensors.index.json: tensor a: the file "
+                       "\"d.safetensors\" is a directory");
+}
+
+TEST_F(HfDirectory, FilesOfASetAreCounted) {
+  weights("model-00001-of-00003.safetensors", {"a"});
+  weights("model-00003-of-00003.safetensors", {"c"});
+  EXPECT_EQ(failure(), ": has 2 of the 3 files model-*.safetensors, and no "
+                       "model.safetensors.index.json");
+}
+
+TEST_F(HfDirectory, LinkedWeightsAreRead) {
+  weights("blob.safetensors", {"a"});
+  std::filesystem::create_directory(directory_ / "snapshot");
+  directory_.write("snapshot/config.json", "{}");
+  std::filesystem::create_symlink("../blob.safetensors",
+                                  directory_ / "snapshot/model.safetensors");
+  auto checkpoint = openCheckpoint(directory_ / "snapshot");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->tensors.size(), 1u);
+}
+
+TEST(OpenCheckpoint, UnfinishedRunIsNoCheckpoint) {
+  test::TemporaryDirectory directory;
+  directory.write(".mbc-partial/release/.metadata", "x");
+  auto root = openCheckpoint(directory.path());
+  ASSERT_FALSE(root);
+  EXPECT_EQ(root.error().message,
+            directory.path() + ": holds an unfinished run (.mbc-partial) and "
+                               "no finished checkpoint");
+  auto partial = openCheckpoint(directory / ".mbc-partial");
+  ASSERT_FALSE(partial);
+  EXPECT_EQ(partial.error().message,
+            directory.path() +
+                "/.mbc-partial: is an unfinished run, not a checkpoint");
+}
+
+} // namespace
+} // namespace mbc

@@ -1,0 +1,148 @@
+#include "runtime/MegatronNames.h"
+
+#include "runtime/TorchDistNames.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc {
+namespace {
+
+TEST(MegatronNames, GroupedExpert) {
+  MegatronName name = parseMegatronName(
+      "language_model.decoder.layers.7.mlp.experts.linear_fc1.weight12");
+  EXPECT_EQ(name.layer, 7);
+  EXPECT_EQ(name.expert, 12);
+  EXPECT_FALSE(name.sequential);
+  EXPECT_FALSE(name.mtp);
+}
+
+TEST(MegatronNames, SequentialExpert) {
+  MegatronName name = parseMegatronName(
+      "decoder.layers.7.mlp.experts.local_experts.12.linear_fc2.weight");
+  EXPECT_EQ(name.layer, 7);
+  EXPECT_EQ(name.expert, 12);
+  EXPECT_TRUE(name.sequential);
+}
+
+TEST(MegatronNames, MtpLayersAreNoDecoderLayers) {
+  MegatronName name =
+      parseMegatronName("mtp.layers.0.mtp_model_layer.layers.1.inner_layer.mlp."
+                        "experts.linear_fc2.weight5");
+  EXPECT_FALSE(name.layer);
+  EXPECT_EQ(name.mtp, 0);
+  EXPECT_EQ(name.expert, 5);
+}
+
+TEST(MegatronNames, NumbersThatAreNoExperts) {
+  for (const char *name :
+       {"decoder.layers.3.mlp.linear_fc1.weight",
+        "decoder.layers.3.mlp.shared_experts.linear_fc1.weight",
+        "visual.blocks.1.attn.qkv.weight", "decoder.final_layernorm.weight"})
+    EXPECT_FALSE(parseMegatronName(name).expert) << name;
+  EXPECT_FALSE(parseMegatronName("visual.blocks.1.attn.qkv.weight").layer);
+}
+
+TEST(MegatronNames, Renumber) {
+  EXPECT_EQ(renumber("decoder.layers.1.mlp.experts.linear_fc1.weight0", 3, 6),
+            "decoder.layers.3.mlp.experts.linear_fc1.weight6");
+  EXPECT_EQ(renumber("decoder.layers.1.mlp.experts.local_experts.0.linear_fc1."
+                     "weight",
+                     {}, 6),
+            "decoder.layers.1.mlp.experts.local_experts.6.linear_fc1.weight");
+  EXPECT_EQ(renumber("embedding.word_embeddings.weight", 3, 6),
+            "embedding.word_embeddings.weight");
+}
+
+// Keys as Megatron-Core itself writes them: a homogeneous MoE model of 2 layers
+// and 4 experts, the same with numbered layers, and a hybrid model.
+TEST(MegatronNames, StackedKey) {
+  KeyRules rules{true, 2, 4, true};
+  TensorKey key = torchDistKey(
+      "decoder.layers.1.mlp.experts.linear_fc1.weight2", "", rules);
+  EXPECT_EQ(key.key, "decoder.layers.mlp.experts.experts.linear_fc1.weight");
+  EXPECT_EQ(key.axes, (Shape{2, 4}));
+  EXPECT_EQ(key.index, (Shape{1, 2}));
+  TensorKey sequential = torchDistKey(
+      "decoder.layers.1.mlp.experts.local_experts.2.linear_fc1.weight", "",
+      rules);
+  EXPECT_EQ(sequential.key, key.key);
+  EXPECT_EQ(sequential.index, key.index);
+}
+
+TEST(MegatronNames, NumberedKey) {
+  TensorKey key =
+      torchDistKey("decoder.layers.0.mlp.experts.linear_fc1.weight3", "",
+                   {false, 2, 4, true});
+  EXPECT_EQ(key.key, "decoder.layers.0.mlp.experts.experts.linear_fc1.weight");
+  EXPECT_EQ(key.axes, (Shape{4}));
+  EXPECT_EQ(key.index, (Shape{3}));
+}
+
+TEST(MegatronNames, SectionKey) {
+  TensorKey key =
+      torchDistKey("decoder.layers.4.inner_layer.self_attention.in_proj.weight",
+                   "query", {false, 8, 4, false});
+  EXPECT_EQ(key.key, "decoder.layers.4.inner_layer.self_attention.in_proj."
+                     "weight.query");
+  EXPECT_TRUE(key.axes.empty());
+}
+
+TEST(MegatronNames, MtpModuleIsRenamedForGptModelsOnly) {
+  std::string name = "mtp.layers.0.mtp_model_layer.self_attention.linear_proj."
+                     "weight";
+  EXPECT_EQ(torchDistKey(name, "", {true, 2, 0, true}).key,
+            "mtp.layers.0.transformer_layer.self_attention.linear_proj.weight");
+  EXPECT_EQ(torchDistKey(name, "", {false, 2, 0, false}).key, name);
+}
+
+TEST(MegatronNames, ExtraStateKeys) {
+  EXPECT_EQ(
+      extraStateKey("decoder.layers.3.mlp.linear_fc2", {true, 24, 0, true}),
+      "decoder.layers.mlp.linear_fc2._extra_state/shard_3_24");
+  EXPECT_EQ(extraStateKey("decoder.layers.3.mlp.experts.linear_fc1.weight17",
+                          {true, 24, 64, true}),
+            "decoder.layers.mlp.experts.experts.linear_fc1._extra_state/"
+            "shard_3.17_24.64");
+  EXPECT_EQ(extraStateKey("decoder.layers.0.mlp.experts.linear_fc1.weight2",
+                          {false, 2, 4, true}),
+            "decoder.layers.0.mlp.experts.experts.linear_fc1._extra_state/"
+            "shard_2_4");
+  EXPECT_EQ(extraStateKey("decoder.layers.0.mlp.experts.linear_fc12",
+                          {false, 2, 4, true}),
+            "decoder.layers.0.mlp.experts.experts.linear_fc1._extra_state/"
+            "shard_2_4");
+  EXPECT_EQ(extraStateKey("output_layer", {true, 24, 0, true}),
+            "output_layer._extra_state/shard_0_1");
+}
+
+TEST(TorchDistNames, KeysComeBackAsNames) {
+  KeyForm stacked =
+      parseTorchDistKey("decoder.layers.mlp.experts.experts.linear_fc2.weight");
+  EXPECT_TRUE(stacked.layerAxis && stacked.expertAxis);
+  EXPECT_EQ(stacked.numbered(3, 17),
+            "decoder.layers.3.mlp.experts.linear_fc2.weight17");
+  KeyForm mtp =
+      parseTorchDistKey("mtp.layers.0.transformer_layer.mlp.linear_fc2.weight");
+  EXPECT_EQ(mtp.numbered(0, 0),
+            "mtp.layers.0.mtp_model_layer.mlp.linear_fc2.weight");
+  KeyForm section = parseTorchDistKey("decoder.layers.0.mixer.conv1d.bias.B");
+  EXPECT_EQ(section.name, "decoder.layers.0.mixer.conv1d.bias");
+  EXPECT_EQ(section.section, "B");
+  KeyForm tower = parseTorchDistKey("visual.blocks.0.mlp.up_proj.weight");
+  EXPECT_EQ(tower.numbered(0, 0), "visual.blocks.0.mlp.up_proj.weight");
+}
+
+TEST(TorchDistNames, SectionsInTheOrderOfTheRows) {
+  for (const std::vector<std::string> &order :
+       {std::vector<std::string>{"query", "key", "value", "z", "beta", "alpha"},
+        {"query", "key", "value", "z", "f", "b", "w"},
+        {"query", "key", "value", "g", "gate"},
+        {"z", "x", "B", "C", "dt"},
+        {"z", "V0", "V1", "K0", "K1", "Q", "b0", "b1", "a"}})
+    for (size_t i = 1; i < order.size(); ++i)
+      EXPECT_LT(sectionOrder(order[i - 1]), sectionOrder(order[i]))
+          << order[i - 1] << " " << order[i];
+}
+
+} // namespace
+} // namespace mbc
