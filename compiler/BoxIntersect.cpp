@@ -141,15 +141,11 @@ private:
 
   /// The outermost step of `small` divides that of `large`: cut small's
   /// outermost dim into head, whole periods aligned with large's, and tail.
-  void splitPeriods(const Set &large, const Set &small, bool largeIsSource) {
+  void splitPeriods(const Set &large, Set small, bool largeIsSource) {
     int64_t step = large.dims[0].step;
+    int64_t period = step / small.dims[0].step;
+    int64_t head = growToPeriods(large, small, period);
     const SetDim top = small.dims[0];
-    int64_t period = step / top.step;
-    int64_t phase = (small.offset - large.offset) % step;
-    if (phase < 0)
-      phase += step;
-    int64_t head = phase < top.step ? 0 : ceilDiv(step - phase, top.step);
-    head = std::min(head, top.count);
     int64_t whole = (top.count - head) / period;
     int64_t tail = top.count - head - whole * period;
     if (whole < 2) // clipping leaves few periods of large for each piece
@@ -163,6 +159,32 @@ private:
     if (tail)
       recurse(large, narrowed(small, head + whole * period, tail),
               largeIsSource);
+  }
+
+  /// Indices of small's outermost dim before the first period of large. Where
+  /// large has no elements beyond small's ends, small is taken to go on there,
+  /// which spares a head and a tail.
+  static int64_t growToPeriods(const Set &large, Set &small, int64_t period) {
+    SetDim &top = small.dims[0];
+    int64_t inner = small.span() - (top.count - 1) * top.step;
+    int64_t phase = (small.offset - large.offset) % (period * top.step);
+    if (phase < 0)
+      phase += period * top.step;
+    int64_t head =
+        phase < top.step ? 0 : ceilDiv(period * top.step - phase, top.step);
+    head = std::min(head, top.count);
+    if (head && small.offset - top.step + inner < large.offset) {
+      int64_t more = period - head;
+      small.offset -= more * top.step;
+      small.other -= more * top.other;
+      top.count += more;
+      head = 0;
+    }
+    int64_t tail = (top.count - head) % period;
+    int64_t end = small.offset + top.count * top.step;
+    if (tail && large.offset + large.span() < end)
+      top.count += period - tail;
+    return head;
   }
 
   void emit(const Set &source, const Set &target) {

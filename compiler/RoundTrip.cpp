@@ -163,14 +163,15 @@ void reportLoss(MLIRContext &context, const RuleClass &rule,
       << "): write the rule so that each element has one place on either side";
 }
 
-void checkClass(MLIRContext &context, const RuleClass &rule,
+/// False if a loss was reported.
+bool checkClass(MLIRContext &context, const RuleClass &rule,
                 const ShardLayout &layout, const FusedClass &imported,
                 const FusedClass &exported) {
   Result<std::vector<BoxMap>> megatron = megatronFromHf(rule, layout, imported);
   if (!megatron) {
     emitError(locationOf(context, *rule.mapping, {}))
         << megatron.error().message;
-    return;
+    return false;
   }
   std::vector<BoxMap> inputs;
   for (const FusedInput &input : exported.inputs)
@@ -180,7 +181,7 @@ void checkClass(MLIRContext &context, const RuleClass &rule,
     Result<BoxMap> back = compose({elements, output.boxes}, inputs);
     if (!back) {
       emitError(locationOf(context, *rule.mapping, {})) << back.error().message;
-      return;
+      return false;
     }
     std::optional<int64_t> lost;
     for (const Box &box : back->boxes) {
@@ -191,9 +192,12 @@ void checkClass(MLIRContext &context, const RuleClass &rule,
     }
     if (!lost && kept != elements)
       lost = firstUncovered(*back).value_or(0);
-    if (lost)
-      return reportLoss(context, rule, layout, output.operand, *lost);
+    if (lost) {
+      reportLoss(context, rule, layout, output.operand, *lost);
+      return false;
+    }
   }
+  return true;
 }
 
 } // namespace
@@ -212,19 +216,21 @@ void checkRoundTrip(const std::vector<RuleClass> &classes,
       fuseAll(context, plain, Direction::Export, {});
   if (exported.size() != plain.size())
     return;
+  std::vector<bool> lossy(plain.size()); // one report a class is enough
   for (const ShardLayout &layout : sizes) {
     std::vector<RuleClass> fitting;
-    std::vector<const FusedClass *> back;
+    std::vector<size_t> numbers;
     for (size_t index = 0; index != plain.size(); ++index)
-      if (divides(plain[index], layout)) {
+      if (!lossy[index] && divides(plain[index], layout)) {
         fitting.push_back(plain[index]);
-        back.push_back(&exported[index]);
+        numbers.push_back(index);
       }
     std::vector<FusedClass> imported =
         fuseAll(context, fitting, Direction::Import, layout);
     for (size_t index = 0; index != imported.size(); ++index)
-      checkClass(context, fitting[index], layout, imported[index],
-                 *back[index]);
+      lossy[numbers[index]] =
+          !checkClass(context, fitting[index], layout, imported[index],
+                      exported[numbers[index]]);
   }
 }
 

@@ -33,7 +33,7 @@ def Map_ShardAttr : Map_Attr<"Shard", "shard"> {
     tensor parallel ranks, all others over the tensor parallel ranks. `named`
     sections are tensors of their own, and their shards start within them.
 
-    Example: `#mb.shard<column, dim = 0>`, `#mb.shard<row, dim = 1, expert>`.
+    Example: `#mb.shard<column, dim = 0>`, `#mb.shard<row, dim = 1, expert = true>`.
   }];
   let parameters = (ins EnumParameter<Map_ShardKind>:$kind, "int64_t":$dim,
                         DefaultValuedParameter<"bool", "false">:$expert,
@@ -86,7 +86,7 @@ def Map_BoxAttr : Map_Attr<"Box", "box"> {
     by its bits.
 
     Example: rows 4..8 of a 16-column input to the start of the output:
-    `#mb.box<0, 4 : 64 by [1] to 0 by [1] count [64]>`.
+    `#mb.box<0 from 64 by [1] to 0 by [1] count [64]>`.
   }];
   let parameters = (ins "int64_t":$input, "int64_t":$sourceOffset,
                         OptionalArrayRefParameter<"int64_t">:$sourceStrides,
@@ -95,7 +95,7 @@ def Map_BoxAttr : Map_Attr<"Box", "box"> {
                         OptionalArrayRefParameter<"int64_t">:$counts,
                         DefaultValuedParameter<"uint64_t", "0">:$fill);
   let assemblyFormat = [{
-    `<` $input `,` `from` $sourceOffset `by` `[` (`]`) : ($sourceStrides^ `]`)?
+    `<` $input `from` $sourceOffset `by` `[` (`]`) : ($sourceStrides^ `]`)?
     `to` $targetOffset `by` `[` (`]`) : ($targetStrides^ `]`)?
     `count` `[` (`]`) : ($counts^ `]`)? (`,` `fill` `=` $fill^)? `>`
   }];

@@ -1,0 +1,261 @@
+#include "compiler/RuleClass.h"
+#include "kernels/Reference.h"
+
+#include "tests/compiler/RuleBuilder.h"
+#include "tests/compiler/SharedObject.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+namespace mbc::compiler {
+namespace {
+
+using namespace test;
+
+struct Geometry {
+  int64_t rows = 1, columns = 1;
+  int64_t sourceRow = 0, sourceColumn = 1, targetRow = 0, targetColumn = 1;
+  int64_t row0 = 0, column0 = 0;
+  int64_t scaleColumns = 1, blockRows = 128, blockColumns = 128;
+};
+
+/// Compiles one class and gives its only kernel.
+class Kernel {
+public:
+  explicit Kernel(const Rule &rule, Direction direction = Direction::Import) {
+    dsl::Diagnostics diagnostics;
+    auto program = compileClasses({rule.type}, direction, {}, diagnostics);
+    if (!program)
+      throw std::runtime_error(program.error().message);
+    if (program->kernels.size() != 1)
+      throw std::runtime_error("not one kernel");
+    symbol = program->kernels[0];
+    object = std::make_unique<SharedObject>(program->kernelObject);
+    call = reinterpret_cast<Function>(object->symbol(symbol));
+  }
+
+  template <typename S, typename T>
+  int64_t run(const std::vector<S> &source, const std::vector<float> &scales,
+              std::vector<T> &target, const Geometry &geometry) const {
+    int64_t fields[11];
+    static_assert(sizeof(fields) == sizeof(geometry));
+    std::memcpy(fields, &geometry, sizeof(fields));
+    return call(source.data(), scales.data(), target.data(), fields);
+  }
+
+  std::string symbol;
+
+private:
+  using Function = int64_t (*)(const void *, const void *, void *,
+                               const int64_t *);
+  std::unique_ptr<SharedObject> object;
+  Function call;
+};
+
+std::vector<uint16_t> allCodes() {
+  std::vector<uint16_t> codes(65536);
+  for (size_t code = 0; code != codes.size(); ++code)
+    codes[code] = code;
+  return codes;
+}
+
+Rule castRule(DType from, DType to, bool exact = false) {
+  Rule rule = copyRule({4, 4}, dsl::ShardKind::Replicated, to, from);
+  rule.type.exactCasts = exact;
+  return rule;
+}
+
+bool sameFloat(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+/// All 65,536 codes in vectors, then one by one through strides of 2.
+template <typename T>
+void compareAll(const Kernel &kernel, const std::function<T(uint16_t)> &expect,
+                const std::function<bool(T, T)> &same) {
+  std::vector<uint16_t> codes = allCodes();
+  std::vector<T> target(codes.size());
+  Geometry geometry{.columns = 65536};
+  EXPECT_EQ(kernel.run(codes, {}, target, geometry), -1);
+  size_t wrong = 0;
+  for (size_t code = 0; code != codes.size(); ++code)
+    wrong += !same(target[code], expect(code));
+  EXPECT_EQ(wrong, 0u) << "vector path of " << kernel.symbol;
+
+  std::vector<T> sparse(2 * codes.size());
+  geometry.targetColumn = 2;
+  EXPECT_EQ(kernel.run(codes, {}, sparse, geometry), -1);
+  wrong = 0;
+  for (size_t code = 0; code != codes.size(); ++code)
+    wrong += !same(sparse[2 * code], expect(code));
+  EXPECT_EQ(wrong, 0u) << "scalar path of " << kernel.symbol;
+}
+
+const std::function<bool(uint16_t, uint16_t)> equalBits =
+    std::equal_to<uint16_t>();
+
+TEST(Kernel, BF16ToF32) {
+  compareAll<float>(Kernel(castRule(DType::BF16, DType::F32)),
+                    kernels::decodeBF16, sameFloat);
+}
+
+TEST(Kernel, F16ToF32) {
+  compareAll<float>(Kernel(castRule(DType::F16, DType::F32)),
+                    kernels::decodeF16, sameFloat);
+}
+
+TEST(Kernel, BF16ToF16) {
+  compareAll<uint16_t>(
+      Kernel(castRule(DType::BF16, DType::F16)),
+      [](uint16_t code) {
+        return kernels::encodeF16(kernels::decodeBF16(code));
+      },
+      equalBits);
+}
+
+TEST(Kernel, F16ToBF16) {
+  compareAll<uint16_t>(
+      Kernel(castRule(DType::F16, DType::BF16)),
+      [](uint16_t code) {
+        return kernels::encodeBF16(kernels::decodeF16(code));
+      },
+      equalBits);
+}
+
+/// Floats around every bf16 and every f16: the value, its neighbours and the
+/// midpoints to the next, where rounding is decided.
+std::vector<float> decisiveFloats() {
+  std::vector<float> floats;
+  for (uint16_t code : allCodes())
+    for (float value : {kernels::decodeBF16(code), kernels::decodeF16(code)})
+      for (int64_t delta : {-0x8001, -0x8000, -0x1001, -0x1000, -1, 0, 1,
+                            0x0FFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001})
+        floats.push_back(std::bit_cast<float>(
+            static_cast<uint32_t>(std::bit_cast<uint32_t>(value) + delta)));
+  return floats;
+}
+
+TEST(Kernel, F32ToNarrow) {
+  std::vector<float> floats = decisiveFloats();
+  std::vector<uint16_t> target(floats.size());
+  Geometry geometry{.columns = static_cast<int64_t>(floats.size())};
+  Kernel bf16(castRule(DType::F32, DType::BF16));
+  EXPECT_EQ(bf16.run(floats, {}, target, geometry), -1);
+  size_t wrong = 0;
+  for (size_t i = 0; i != floats.size(); ++i)
+    wrong += target[i] != kernels::encodeBF16(floats[i]);
+  EXPECT_EQ(wrong, 0u);
+  Kernel f16(castRule(DType::F32, DType::F16));
+  EXPECT_EQ(f16.run(floats, {}, target, geometry), -1);
+  wrong = 0;
+  for (size_t i = 0; i != floats.size(); ++i)
+    wrong += target[i] != kernels::encodeF16(floats[i]);
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(Kernel, ExactCastNamesTheFirstElementThatIsLost) {
+  Kernel kernel(castRule(DType::F32, DType::BF16, true));
+  Geometry geometry{.rows = 3, .columns = 40, .sourceRow = 40, .targetRow = 40};
+  std::vector<float> source(120, 1.5f);
+  std::vector<uint16_t> target(120);
+  source[7] = std::nanf("");
+  source[9] = -0.0f;
+  EXPECT_EQ(kernel.run(source, {}, target, geometry), -1);
+  source[119] = 1.0f + 0x1p-20f;
+  EXPECT_EQ(kernel.run(source, {}, target, geometry), 119);
+  source[61] = 1.0f + 0x1p-20f; // lane 5 of the second vector of row 1
+  EXPECT_EQ(kernel.run(source, {}, target, geometry), 61);
+  source[60] = 3.4e38f; // rounds to infinity
+  EXPECT_EQ(kernel.run(source, {}, target, geometry), 60);
+}
+
+Rule dequantRule(Shape shape, Shape scales, DType to = DType::BF16) {
+  Rule rule = copyRule(shape, dsl::ShardKind::Replicated, to, DType::F8_E4M3);
+  rule.type.hf[0].scale = BlockScale{DType::F32, scales, 128, 128};
+  return rule;
+}
+
+TEST(Kernel, DequantisesEveryCodeWithEveryKindOfScale) {
+  Kernel kernel(dequantRule({1, 256}, {1, 2}));
+  std::vector<uint8_t> codes(256);
+  for (size_t code = 0; code != codes.size(); ++code)
+    codes[code] = code;
+  for (float scale : {1.0f, 0.0123f, -3.7e-5f, 1e-38f, 1e36f, 0.0f}) {
+    std::vector<float> scales = {scale, 2 * scale};
+    std::vector<uint16_t> target(256);
+    Geometry geometry{.columns = 256, .scaleColumns = 2};
+    EXPECT_EQ(kernel.run(codes, scales, target, geometry), -1);
+    for (size_t code = 0; code != codes.size(); ++code)
+      ASSERT_EQ(target[code], kernels::encodeBF16(kernels::decodeE4M3(code) *
+                                                  scales[code / 128]))
+          << "code " << code << ", scale " << scale;
+  }
+}
+
+TEST(Kernel, BlockPhaseFollowsThePlaceInTheWeight) {
+  // Rows 100..233 and columns 90..301 of a weight with 3 x 3 ragged blocks.
+  Kernel kernel(dequantRule({300, 310}, {3, 3}));
+  std::vector<uint8_t> codes(300 * 310);
+  for (size_t i = 0; i != codes.size(); ++i)
+    codes[i] = i * 37 % 127;
+  std::vector<float> scales = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  int64_t rows = 133, columns = 211;
+  std::vector<uint16_t> target(rows * columns);
+  std::vector<uint8_t> box(codes.begin() + 100 * 310 + 90, codes.end());
+  Geometry geometry{.rows = rows,
+                    .columns = columns,
+                    .sourceRow = 310,
+                    .targetRow = columns,
+                    .row0 = 100,
+                    .column0 = 90,
+                    .scaleColumns = 3};
+  EXPECT_EQ(kernel.run(box, scales, target, geometry), -1);
+  for (int64_t r = 0; r != rows; ++r)
+    for (int64_t c = 0; c != columns; ++c) {
+      int64_t row = 100 + r, column = 90 + c;
+      float value = kernels::decodeE4M3(codes[row * 310 + column]) *
+                    scales[row / 128 * 3 + column / 128];
+      ASSERT_EQ(target[r * columns + c], kernels::encodeBF16(value));
+    }
+}
+
+TEST(Kernel, AddedConstantIsRoundedOnce) {
+  SideBuilder side;
+  side.constant(dsl::OpKind::Add, side.tensor(0), 1.0);
+  Rule rule = makeRule(typed({4, 4}), {typed({4, 4})}, std::move(side));
+  compareAll<uint16_t>(
+      Kernel(rule),
+      [](uint16_t code) {
+        return kernels::encodeBF16(kernels::decodeBF16(code) + 1.0f);
+      },
+      equalBits);
+  compareAll<uint16_t>(
+      Kernel(rule, Direction::Export),
+      [](uint16_t code) {
+        return kernels::encodeBF16(kernels::decodeBF16(code) - 1.0f);
+      },
+      equalBits);
+}
+
+TEST(Kernel, RanksAndShapesShareAClass) {
+  std::vector<Rule> rules;
+  rules.push_back(dequantRule({256, 128}, {2, 1}));
+  rules.push_back(dequantRule({128, 384}, {1, 3}));
+  rules[0].mapping->shard.kind = dsl::ShardKind::Row;
+  dsl::Diagnostics diagnostics;
+  auto program = compileClasses({rules[0].type, rules[1].type},
+                                Direction::Import, {4, 1}, diagnostics);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->kernels.size(), 1u);
+  for (const FusedClass &fused : program->classes)
+    for (const FusedOutput &output : fused.outputs)
+      EXPECT_EQ(output.kernel, 0);
+}
+
+} // namespace
+} // namespace mbc::compiler

@@ -1,0 +1,46 @@
+// RUN: mbc-opt %s -split-input-file -verify-diagnostics
+
+// C1: a matrix of f8E4M3FN
+mb.rule @r shard <replicated, dim = 0> {
+  %a = mb.operand hf 0 : tensor<4x6xbf16>
+  %s = mb.operand hf 1 scales : tensor<1x1xf32>
+  // expected-error @+1 {{needs a matrix of f8E4M3FN and a matrix of float scales}}
+  %c = mb.dequant %a, %s block [128, 128] : tensor<4x6xbf16>, tensor<1x1xf32> -> tensor<4x6xf32>
+  mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
+}
+
+// -----
+
+// C2: positive blocks
+mb.rule @r shard <replicated, dim = 0> {
+  %a = mb.operand hf 0 : tensor<4x6xbf16>
+  %w = mb.operand hf 1 : tensor<130x128xf8E4M3FN>
+  %s = mb.operand hf 1 scales : tensor<2x1xf32>
+  // expected-error @+1 {{needs two positive block extents}}
+  %c = mb.dequant %w, %s block [0, 128] : tensor<130x128xf8E4M3FN>, tensor<2x1xf32> -> tensor<130x128xf32>
+  mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
+}
+
+// -----
+
+// C2: a scale for each block
+mb.rule @r shard <replicated, dim = 0> {
+  %a = mb.operand hf 0 : tensor<4x6xbf16>
+  %w = mb.operand hf 1 : tensor<130x128xf8E4M3FN>
+  %s = mb.operand hf 1 scales : tensor<1x1xf32>
+  // expected-error @+1 {{has 1 scales in dimension 0, but 130 codes in blocks of 128 need 2}}
+  %c = mb.dequant %w, %s block [128, 128] : tensor<130x128xf8E4M3FN>, tensor<1x1xf32> -> tensor<130x128xf32>
+  mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
+}
+
+// -----
+
+// C3: f32 of the same shape
+mb.rule @r shard <replicated, dim = 0> {
+  %a = mb.operand hf 0 : tensor<4x6xbf16>
+  %w = mb.operand hf 1 : tensor<130x128xf8E4M3FN>
+  %s = mb.operand hf 1 scales : tensor<2x1xf32>
+  // expected-error @+1 {{gives f32 of the codes' shape, not 'tensor<130x128xbf16>'}}
+  %c = mb.dequant %w, %s block [128, 128] : tensor<130x128xf8E4M3FN>, tensor<2x1xf32> -> tensor<130x128xbf16>
+  mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
+}
