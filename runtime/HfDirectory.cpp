@@ -2,6 +2,7 @@
 
 #include "runtime/File.h"
 #include "runtime/HfIndex.h"
+#include "runtime/NameTable.h"
 #include "runtime/Safetensors.h"
 
 #include <array>
@@ -100,27 +101,35 @@ Result<void> readHeaders(Checkpoint &checkpoint,
     count += tensors->size();
   }
   checkpoint.tensors.reserve(count);
-  for (auto &tensors : read)
+  for (auto &tensors : read) {
     std::move(tensors->begin(), tensors->end(),
               std::back_inserter(checkpoint.tensors));
+    *tensors = {}; // there may be half a million
+  }
   return {};
 }
 
-using NameTable = std::unordered_map<std::string_view, uint32_t>;
+auto tableOfNames(const Checkpoint &checkpoint) {
+  return NameTable(checkpoint.tensors.size(),
+                   [&checkpoint](uint32_t i) -> std::string_view {
+                     return checkpoint.tensors[i].name;
+                   });
+}
+using Names = decltype(tableOfNames(std::declval<const Checkpoint &>()));
 
-Result<NameTable> tableOfNames(const Checkpoint &checkpoint) {
-  NameTable table(checkpoint.tensors.size() * 2);
+Result<void> fillNames(const Checkpoint &checkpoint, Names &table) {
   for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i) {
-    const StoredTensor &tensor = checkpoint.tensors[i];
-    auto [first, inserted] = table.try_emplace(tensor.name, i);
-    if (!inserted) {
-      uint32_t other = checkpoint.tensors[first->second].pieces[0].file;
-      return fail("{}: tensor {}: is in two files, {} and {}; remove one",
-                  checkpoint.root, tensor.name, checkpoint.files[other].path,
-                  checkpoint.files[tensor.pieces[0].file].path);
-    }
+    std::optional<uint32_t> other = table.insert(i);
+    if (!other)
+      continue;
+    auto fileOf = [&](uint32_t tensor) -> const std::string & {
+      return checkpoint.files[checkpoint.tensors[tensor].pieces[0].file].path;
+    };
+    return fail("{}: tensor {}: is in two files, {} and {}; remove one",
+                checkpoint.root, checkpoint.tensors[i].name, fileOf(*other),
+                fileOf(i));
   }
-  return table;
+  return {};
 }
 
 /// Appends "item" to a list that shows at most twenty.
@@ -135,25 +144,25 @@ std::string withCount(const std::string &list, size_t count) {
 }
 
 Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index,
-                              const NameTable &table) {
+                              const Names &table) {
   std::string wrong, unlisted;
   size_t wrongCount = 0, unlistedCount = 0;
   std::vector<bool> listed(checkpoint.tensors.size());
   for (const HfIndex::Entry &entry : index.entries) {
-    auto found = table.find(entry.tensor);
+    std::string_view name = index.tensor(entry);
+    std::optional<uint32_t> found = table.find(name);
     const std::string &file = index.files[entry.file];
-    if (found == table.end()) {
-      addToList(
-          wrong, wrongCount,
-          fmt::format("{} (listed in {}, in no file)", entry.tensor, file));
+    if (!found) {
+      addToList(wrong, wrongCount,
+                fmt::format("{} (listed in {}, in no file)", name, file));
       continue;
     }
-    listed[found->second] = true;
-    uint32_t actual = checkpoint.tensors[found->second].pieces[0].file;
+    listed[*found] = true;
+    uint32_t actual = checkpoint.tensors[*found].pieces[0].file;
     if (actual != entry.file)
       addToList(wrong, wrongCount,
-                fmt::format("{} (listed in {}, found in {})", entry.tensor,
-                            file, checkpoint.files[actual].path));
+                fmt::format("{} (listed in {}, found in {})", name, file,
+                            checkpoint.files[actual].path));
   }
   if (wrongCount != 0)
     return fail("{}: disagrees with the files about {} tensor{}: {}",
@@ -186,7 +195,8 @@ Result<void> checkNamedFiles(const std::string &directory,
     auto entry = std::find_if(index.entries.begin(), index.entries.end(),
                               [&](const auto &e) { return e.file == i; });
     return fail("{}: tensor {}: the file \"{}\" {}",
-                joinPath(directory, indexName), entry->tensor, index.files[i],
+                joinPath(directory, indexName), index.tensor(*entry),
+                index.files[i],
                 status.type() == fs::file_type::directory ? "is a directory"
                                                           : "does not exist");
   }
@@ -245,11 +255,11 @@ Result<Checkpoint> openHfDirectory(const std::string &directory) {
 
   if (auto read = readHeaders(checkpoint, files); !read)
     return std::unexpected(read.error());
-  Result<NameTable> table = tableOfNames(checkpoint);
-  if (!table)
-    return std::unexpected(table.error());
+  Names table = tableOfNames(checkpoint);
+  if (auto good = fillNames(checkpoint, table); !good)
+    return std::unexpected(good.error());
   if (index)
-    if (auto good = compareWithIndex(checkpoint, *index, *table); !good)
+    if (auto good = compareWithIndex(checkpoint, *index, table); !good)
       return std::unexpected(good.error());
   return checkpoint;
 }

@@ -2,7 +2,7 @@
 
 #include "runtime/File.h"
 
-#include <unordered_map>
+#include <map>
 
 #include <simdjson.h>
 
@@ -49,24 +49,30 @@ Result<HfIndex> readHfIndex(const std::string &path) {
     return fail("{}: has no object weight_map", path);
 
   HfIndex index;
-  std::unordered_map<std::string, uint32_t> numbers;
+  std::map<std::string, uint32_t, std::less<>> numbers;
   for (auto field : map) {
     std::string_view key, value;
     if (auto code = field.unescaped_key().get(key))
       return broken(code);
-    std::string tensor(key);
+    HfIndex::Entry entry{index.names.size(), static_cast<uint32_t>(key.size()),
+                         0};
+    index.names += key;
     if (field.value().get_string().get(value))
-      return fail("{}: tensor {}: the entry is not a string", path, tensor);
-    std::string name(value);
-    auto [known, inserted] =
-        numbers.try_emplace(name, static_cast<uint32_t>(index.files.size()));
-    if (inserted) {
+      return fail("{}: tensor {}: the entry is not a string", path,
+                  index.tensor(entry));
+    auto known = numbers.find(value);
+    if (known == numbers.end()) {
+      std::string name(value);
+      std::string_view tensor = index.tensor(entry);
+      known = numbers.emplace(name, static_cast<uint32_t>(index.files.size()))
+                  .first;
       if (const char *why = refusal(name))
         return fail("{}: tensor {}: the file name \"{}\" {}", path, tensor,
                     name, why);
       index.files.push_back(name);
     }
-    index.entries.push_back({std::move(tensor), known->second});
+    entry.file = known->second;
+    index.entries.push_back(entry);
   }
   return index;
 }
