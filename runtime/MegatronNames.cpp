@@ -33,12 +33,6 @@ struct Places {
   size_t stem = 0;      ///< letters before that number
 };
 
-/// Modules of other towers number their own layers.
-bool isTower(std::string_view segment) {
-  return segment.starts_with("vis") || segment.starts_with("audio") ||
-         segment.starts_with("image");
-}
-
 size_t letters(std::string_view segment) {
   size_t end = segment.find_last_not_of("0123456789");
   return end == std::string_view::npos ? 0 : end + 1;
@@ -63,7 +57,7 @@ void findGroupedExpert(const std::vector<std::string_view> &segments,
 
 Places locate(const std::vector<std::string_view> &segments) {
   Places places;
-  if (isTower(segments[0]))
+  if (isTowerName(segments[0]))
     return places;
   for (size_t i = 0; i + 1 < segments.size(); ++i) {
     bool numbered = i + 2 < segments.size() && segments[i + 1] == "layers" &&
@@ -88,6 +82,11 @@ std::string join(const std::vector<std::string> &segments) {
 }
 
 } // namespace
+
+bool isTowerName(std::string_view name) {
+  return name.starts_with("vis") || name.starts_with("audio") ||
+         name.starts_with("image");
+}
 
 MegatronName parseMegatronName(std::string_view name) {
   std::vector<std::string_view> segments = split(name);

@@ -25,6 +25,10 @@ struct MegatronName {
 };
 MegatronName parseMegatronName(std::string_view name);
 
+/// Whether a name belongs to a vision or audio tower, which numbers its own
+/// layers and is held whole by the first pipeline stage.
+bool isTowerName(std::string_view name);
+
 /// The same name with other layer and expert numbers (local ones, for the
 /// per-rank format).
 std::string renumber(std::string_view name, std::optional<int64_t> layer,
@@ -32,10 +36,11 @@ std::string renumber(std::string_view name, std::optional<int64_t> layer,
 
 /// What decides how a torch_dist spells its keys.
 struct KeyRules {
-  bool layersStacked = false; ///< one key for all layers, with a leading layer axis
-  int64_t layers = 0;         ///< decoder layers (the layer axis's extent)
-  int64_t experts = 0;        ///< routed experts (the expert axis's extent)
-  bool gptModel = true;       ///< mtp_model_layer is stored as transformer_layer
+  bool layersStacked =
+      false;            ///< one key for all layers, with a leading layer axis
+  int64_t layers = 0;   ///< decoder layers (the layer axis's extent)
+  int64_t experts = 0;  ///< routed experts (the expert axis's extent)
+  bool gptModel = true; ///< mtp_model_layer is stored as transformer_layer
 };
 
 /// A parameter's place in a torch_dist: the key, the axes that come before the

@@ -50,11 +50,6 @@ Tail tailOf(std::string_view name) {
   return tail;
 }
 
-bool isTower(std::string_view name) {
-  return name.starts_with("vis") || name.starts_with("audio") ||
-         name.starts_with("image");
-}
-
 std::string sibling(std::string_view name, std::string_view from,
                     std::string_view to) {
   std::string other(name);
@@ -109,7 +104,7 @@ std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
 
 ShardRule shardRule(std::string_view name, size_t rank) {
   ShardRule rule;
-  if (isTower(name))
+  if (isTowerName(name))
     return rule;
   rule.expert = parseMegatronName(name).expert.has_value();
   Tail tail = tailOf(name);

@@ -99,9 +99,7 @@ bool StageMap::holds(int64_t stage, std::string_view name) const {
     return first || (last && mtp_); // the MTP block embeds its own input
   bool end = parsed.mtp || name.find("decoder.") != name.npos ||
              name.find("output_layer.") != name.npos;
-  bool tower = name.starts_with("vis") || name.starts_with("audio") ||
-               name.starts_with("image");
-  return end && !tower ? last : first;
+  return end && !isTowerName(name) ? last : first;
 }
 
 } // namespace mbc

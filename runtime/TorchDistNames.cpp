@@ -54,10 +54,7 @@ std::string takeSection(std::vector<std::string> &segments) {
 KeyForm parseTorchDistKey(std::string_view key) {
   KeyForm form;
   std::vector<std::string> segments = split(key);
-  bool tower = segments[0].starts_with("vis") ||
-               segments[0].starts_with("audio") ||
-               segments[0].starts_with("image");
-  if (tower) {
+  if (isTowerName(key)) {
     form.name = key;
     return form;
   }

@@ -4,13 +4,10 @@
 #include "runtime/MegatronFolder.h"
 #include "runtime/PickleTensor.h"
 #include "runtime/TorchArchive.h"
-#include "runtime/TorchDistIndex.h"
-#include "runtime/TorchDistNames.h"
+#include "runtime/TorchDistUnstack.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <unordered_map>
 
 #include <nlohmann/json.hpp>
 #include <tbb/parallel_for.h>
@@ -97,166 +94,6 @@ Result<void> findAllData(const std::string &root, TorchDistIndex &index) {
                   joinPath(root, index.files[object.file].path), object.key,
                   object.length, object.offset, index.files[object.file].size);
   return {};
-}
-
-Shape withoutLeading(const Shape &shape, size_t axes) {
-  return Shape(shape.dims().subspan(axes));
-}
-
-/// The stored tensors that make up one parameter of one or more layers and
-/// experts: one, or one for each section.
-struct Parameter {
-  KeyForm form;
-  std::vector<const TorchDistIndex::Tensor *> parts; ///< in row order
-};
-
-/// Turns a parameter into a tensor for each layer and expert.
-class Unstacker {
-public:
-  Unstacker(const std::string &path, const Parameter &parameter)
-      : path_(path), parameter_(parameter), form_(parameter.form),
-        axes_(form_.layerAxis + form_.expertAxis) {}
-
-  Result<void> run(std::vector<StoredTensor> &out);
-
-private:
-  Result<void> prepare(std::vector<StoredTensor> &tensors);
-  void cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
-           std::vector<StoredTensor> &tensors) const;
-  std::string described(size_t unit, const StoredTensor &tensor) const;
-
-  const std::string &path_;
-  const Parameter &parameter_;
-  const KeyForm &form_;
-  size_t axes_;
-  int64_t layers_ = 1, experts_ = 1;
-};
-
-Result<void> Unstacker::prepare(std::vector<StoredTensor> &tensors) {
-  const TorchDistIndex::Tensor &first = *parameter_.parts[0];
-  if (first.shape.rank() < axes_)
-    return fail("{}: tensor {}: has shape {}, its key needs {} leading axes",
-                path_, first.key, toString(first.shape), axes_);
-  if (form_.layerAxis)
-    layers_ = first.shape[0];
-  if (form_.expertAxis)
-    experts_ = first.shape[axes_ - 1];
-  Shape shape = withoutLeading(first.shape, axes_);
-  std::vector<int64_t> sections;
-  if (!form_.section.empty()) {
-    if (shape.empty())
-      return fail("{}: tensor {}: a section without rows", path_, first.key);
-    shape[0] = 0;
-    for (const TorchDistIndex::Tensor *part : parameter_.parts) {
-      if (part->shape.rank() != first.shape.rank() ||
-          part->dtype != first.dtype)
-        return fail("{}: tensor {}: {} {} does not join {}, which is {} {}",
-                    path_, part->key, safetensorsName(part->dtype),
-                    toString(part->shape), first.key,
-                    safetensorsName(first.dtype), toString(first.shape));
-      for (size_t dim = 0; dim != first.shape.rank(); ++dim)
-        if (dim != axes_ && part->shape[dim] != first.shape[dim])
-          return fail("{}: tensor {}: {} does not join {}, which is {}", path_,
-                      part->key, toString(part->shape), first.key,
-                      toString(first.shape));
-      sections.push_back(part->shape[axes_]);
-      shape[0] += part->shape[axes_];
-    }
-  }
-  tensors.resize(static_cast<size_t>(layers_ * experts_));
-  for (size_t unit = 0; unit != tensors.size(); ++unit) {
-    StoredTensor &tensor = tensors[unit];
-    auto number = static_cast<int64_t>(unit);
-    tensor.name = form_.numbered(number / experts_, number % experts_);
-    tensor.dtype = first.dtype;
-    tensor.shape = shape;
-    tensor.sections = sections;
-    if (tensor.name != first.key)
-      tensor.key = first.key;
-  }
-  return {};
-}
-
-/// A chunk that spans several layers or experts is cut into one piece each:
-/// the leading axes are outermost, so each is contiguous.
-void Unstacker::cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
-                    std::vector<StoredTensor> &tensors) const {
-  for (const Chunk &chunk : part.chunks) {
-    int64_t layer = form_.layerAxis ? chunk.start[0] : 0;
-    int64_t layers = form_.layerAxis ? chunk.shape[0] : 1;
-    int64_t expert = form_.expertAxis ? chunk.start[axes_ - 1] : 0;
-    int64_t experts = form_.expertAxis ? chunk.shape[axes_ - 1] : 1;
-    StoredPiece piece{chunk.file, chunk.offset,
-                      withoutLeading(chunk.start, axes_),
-                      withoutLeading(chunk.shape, axes_)};
-    if (!form_.section.empty())
-      piece.start[0] += firstRow;
-    uint64_t bytes =
-        static_cast<uint64_t>(piece.shape.elements()) * byteSize(part.dtype);
-    for (int64_t l = 0; l != layers; ++l)
-      for (int64_t e = 0; e != experts; ++e) {
-        auto unit = static_cast<size_t>((layer + l) * experts_ + expert + e);
-        tensors[unit].pieces.push_back(piece);
-        piece.offset += bytes;
-      }
-  }
-}
-
-std::string Unstacker::described(size_t unit,
-                                 const StoredTensor &tensor) const {
-  auto number = static_cast<int64_t>(unit);
-  std::string text = fmt::format("{}: tensor {}: ", path_, tensor.name);
-  if (form_.layerAxis)
-    text += fmt::format("layer {}, ", number / experts_);
-  if (form_.expertAxis)
-    text += fmt::format("expert {}, ", number % experts_);
-  text.resize(text.size() - 2);
-  return text + fmt::format(" (key {})", parameter_.parts[0]->key);
-}
-
-Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
-  std::vector<StoredTensor> tensors;
-  if (auto good = prepare(tensors); !good)
-    return good;
-  int64_t row = 0;
-  for (const TorchDistIndex::Tensor *part : parameter_.parts) {
-    cut(*part, row, tensors);
-    if (!form_.section.empty())
-      row += part->shape[axes_];
-  }
-  for (size_t unit = 0; unit != tensors.size(); ++unit)
-    if (auto good =
-            checkCoverage(tensors[unit], described(unit, tensors[unit]));
-        !good)
-      return good;
-  std::move(tensors.begin(), tensors.end(), std::back_inserter(out));
-  return {};
-}
-
-Result<std::vector<Parameter>> groupSections(const std::string &path,
-                                             const TorchDistIndex &index) {
-  std::vector<Parameter> parameters;
-  std::unordered_map<std::string, size_t> known;
-  for (const TorchDistIndex::Tensor &tensor : index.tensors) {
-    KeyForm form = parseTorchDistKey(tensor.key);
-    auto [place, inserted] = known.try_emplace(form.name, parameters.size());
-    if (inserted) {
-      parameters.push_back({std::move(form), {&tensor}});
-      continue;
-    }
-    Parameter &parameter = parameters[place->second];
-    if (form.section.empty() || parameter.form.section.empty())
-      return fail("{}: {} and {} are two names of one tensor; remove one", path,
-                  parameter.parts[0]->key, tensor.key);
-    parameter.parts.push_back(&tensor);
-  }
-  for (Parameter &parameter : parameters)
-    std::sort(parameter.parts.begin(), parameter.parts.end(),
-              [](const auto *a, const auto *b) {
-                return sectionOrder(parseTorchDistKey(a->key).section) <
-                       sectionOrder(parseTorchDistKey(b->key).section);
-              });
-  return parameters;
 }
 
 void sortByPlace(std::vector<StoredTensor> &tensors) {
@@ -367,12 +204,10 @@ Result<Checkpoint> openTorchDist(const std::string &directory) {
                     index->skipped));
   if (auto found = findAllData(directory, *index); !found)
     return std::unexpected(found.error());
-  Result<std::vector<Parameter>> parameters = groupSections(path, *index);
-  if (!parameters)
-    return std::unexpected(parameters.error());
-  for (const Parameter &parameter : *parameters)
-    if (auto good = Unstacker(path, parameter).run(checkpoint.tensors); !good)
-      return std::unexpected(good.error());
+  Result<std::vector<StoredTensor>> tensors = unstack(*index, path);
+  if (!tensors)
+    return std::unexpected(tensors.error());
+  checkpoint.tensors = std::move(*tensors);
   sortByPlace(checkpoint.tensors);
   checkpoint.keys = keysOf(*index);
   checkpoint.objects = std::move(index->objects);
