@@ -101,11 +101,9 @@ void canonicalize(Box &box, int64_t rowLength) {
 
 namespace {
 
-/// Whether the two boxes are alike but for their place and the count of dim
-/// `grown` (the number of dims: neither has it, they are two single points of
-/// a new dim).
+/// Whether the two boxes have the same dims but for the count of dim `grown`.
 bool alikeBut(const Box &a, const Box &b, size_t grown) {
-  for (size_t dim = 0; dim != a.dims.size(); ++dim) {
+  for (size_t dim = 0; dim != b.dims.size(); ++dim) {
     const BoxDim &x = a.dims[dim], &y = b.dims[dim];
     if (x.source != y.source || x.target != y.target ||
         (dim != grown && x.count != y.count))
@@ -114,13 +112,56 @@ bool alikeBut(const Box &a, const Box &b, size_t grown) {
   return true;
 }
 
-/// Makes `a` the union of both if `b` continues it along one of its dims.
-bool append(Box &a, const Box &b) {
-  if (a.input != b.input || a.dims.size() != b.dims.size() || a.fill != b.fill)
+/// Whether each stride is larger than the span of all smaller ones.
+bool isNested(const Box &box, int64_t BoxDim::*stride) {
+  std::vector<BoxDim> dims = box.dims;
+  std::ranges::sort(dims, {}, stride);
+  int64_t span = 0;
+  for (const BoxDim &dim : dims) {
+    if (dim.*stride <= span)
+      return false;
+    span += (dim.count - 1) * (dim.*stride);
+  }
+  return true;
+}
+
+/// Makes `a` the union of both if they are equal boxes at different places,
+/// or if `b` is one more step of a's outermost dim.
+bool stackUp(Box &a, const Box &b, int64_t rowLength) {
+  BoxDim step{2, b.sourceOffset - a.sourceOffset,
+              b.targetOffset - a.targetOffset};
+  Box joined = a;
+  if (a.dims.size() == b.dims.size() + 1) {
+    BoxDim &top = joined.dims[0];
+    Box rest = a;
+    rest.dims.erase(rest.dims.begin());
+    if (step.source != top.count * top.source ||
+        step.target != top.count * top.target ||
+        !alikeBut(rest, b, b.dims.size()))
+      return false;
+    ++top.count;
+  } else {
+    if (a.dims.size() != b.dims.size() || !alikeBut(a, b, a.dims.size()))
+      return false;
+    if (rowLength != 0 && a.input >= 0 && step.source % rowLength != 0)
+      return false;
+    joined.dims.insert(joined.dims.begin(), step);
+  }
+  if (!isNested(joined, &BoxDim::target) ||
+      (a.input >= 0 && !isNested(joined, &BoxDim::source)))
+    return false;
+  a = std::move(joined);
+  return true;
+}
+
+/// Makes `a` the union of both if `b` continues it.
+bool append(Box &a, const Box &b, int64_t rowLength) {
+  if (a.input != b.input || a.fill != b.fill)
     return false;
   int64_t target = b.targetOffset - a.targetOffset;
   int64_t source = b.sourceOffset - a.sourceOffset;
-  for (size_t dim = 0; dim != a.dims.size(); ++dim) {
+  for (size_t dim = 0; a.dims.size() == b.dims.size() && dim != a.dims.size();
+       ++dim) {
     BoxDim &grown = a.dims[dim];
     if (grown.count * grown.target == target &&
         grown.count * grown.source == source && alikeBut(a, b, dim)) {
@@ -128,7 +169,7 @@ bool append(Box &a, const Box &b) {
       return true;
     }
   }
-  return false;
+  return a.input >= 0 && stackUp(a, b, rowLength);
 }
 
 } // namespace
@@ -139,7 +180,7 @@ void canonicalize(BoxMap &map, int64_t rowLength) {
   std::ranges::stable_sort(map.boxes, {}, &Box::targetOffset);
   std::vector<Box> merged;
   for (Box &box : map.boxes) {
-    if (!merged.empty() && append(merged.back(), box))
+    if (!merged.empty() && append(merged.back(), box, rowLength))
       canonicalize(merged.back(), rowLength);
     else
       merged.push_back(std::move(box));

@@ -279,7 +279,7 @@ def Map_DequantOp : Map_Op<"dequant", [Pure]> {
 // Fused
 //===----------------------------------------------------------------------===//
 
-def Map_FusedOp : Map_Op<"fused", [Pure, SingleBlock, IsolatedFromAbove, AttrSizedOperandSegments]> {
+def Map_FusedOp : Map_Op<"fused", [Pure, IsolatedFromAbove, AttrSizedOperandSegments]> {
   let summary = "One output shard, read from its inputs by boxes";
   let description = [{
     `boxes` say which element of which input (an index into `inputs`) each

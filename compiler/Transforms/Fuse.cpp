@@ -197,8 +197,14 @@ private:
       }
       boxes.insert(boxes.end(), split->begin(), split->end());
     }
-    std::ranges::stable_sort(boxes, {}, &Box::targetOffset);
     map.boxes = std::move(boxes);
+    int64_t columns = shapeOf(inputs[0])[1];
+    bool alike = llvm::all_of(
+        inputs, [&](Value input) { return shapeOf(input)[1] == columns; });
+    if (alike)
+      canonicalize(map, columns);
+    else
+      std::ranges::stable_sort(map.boxes, {}, &Box::targetOffset);
     return true;
   }
 

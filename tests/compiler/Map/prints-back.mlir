@@ -24,13 +24,13 @@ mb.rule @whole shard <row, dim = 1> {
   %h = mb.scale %p, 0.5 : tensor<6x8xbf16>
   // CHECK: mb.cast %{{.*}} exact : tensor<6x8xbf16> -> tensor<6x8xf32>
   %x = mb.cast %h exact : tensor<6x8xbf16> -> tensor<6x8xf32>
-  // CHECK: mb.yield %{{.*}} [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<6x8xf32>
+  // CHECK: mb.yield %{{.*}} [#mb.target<0, rank 0, section 0, start[0, 0]>] : tensor<6x8xf32>
   mb.yield %x [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<6x8xf32>
 }
 
 // CHECK-LABEL: mb.rule @stored shard <gated, dim = 0, expert = true> sections {{\[}}array<i64: 2, 2>] label "fc1"
 mb.rule @stored shard <gated, dim = 0, expert = true> sections [array<i64: 2, 2>] label "fc1" {
-  // CHECK: mb.operand megatron 0 parts [#mb.part<[2], <[0] to [0] shape [2]>>, #mb.part<[2], <[0] to [2] shape [2]>>]
+  // CHECK: mb.operand megatron 0 parts [#mb.part<[2], <[0] to[0] shape[2]>>, #mb.part<[2], <[0] to[2] shape[2]>>]
   %m = mb.operand megatron 0 parts [#mb.part<[2], <[0] to [0] shape [2]>>, #mb.part<[2], <[0] to [2] shape [2]>>] : tensor<4xf32>
   // CHECK: mb.operand hf 0 part 1 : tensor<2xf32>
   %h = mb.operand hf 0 part 1 : tensor<2xf32>
@@ -47,7 +47,7 @@ mb.rule @fused shard <replicated, dim = 0> {
   %s = mb.operand hf 0 scales : tensor<2x1xf32>
   // CHECK: mb.dequant %{{.*}}, %{{.*}} block [128, 128]
   %d = mb.dequant %w, %s block [128, 128] : tensor<130x128xf8E4M3FN>, tensor<2x1xf32> -> tensor<130x128xf32>
-  // CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] kernel "k" [#mb.box<0 from 0 by [128, 1] to 0 by [128, 1] count [130, 128]>]
+  // CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] kernel "k" [#mb.box<0 from 0 by[128, 1] to 0 by[128, 1] count[130, 128]>]
   %f = mb.fused (%w) scales (%s) block [128, 128] kernel "k"
     [#mb.box<0 from 0 by [128, 1] to 0 by [128, 1] count [130, 128]>]
     : (tensor<130x128xf8E4M3FN>, tensor<2x1xf32>) -> tensor<130x128xbf16> {
@@ -60,7 +60,7 @@ mb.rule @fused shard <replicated, dim = 0> {
     // CHECK: mb.return %{{.*}} : bf16
     mb.return %2 : bf16
   }
-  // CHECK: mb.fused() [#mb.box<-1 from 0 by [0] to 0 by [1] count [4], fill = 7>] : () -> tensor<4xbf16>
+  // CHECK: mb.fused() [#mb.box<-1 from 0 by[0] to 0 by[1] count[4], fill = 7>] : () -> tensor<4xbf16>
   %e = mb.fused () [#mb.box<-1 from 0 by [0] to 0 by [1] count [4], fill = 7>] : () -> tensor<4xbf16> {}
   mb.yield %f, %e [#mb.target<0, rank 0, section 0, start [0, 0]>, #mb.target<1, rank 0, section 0, start [0]>] : tensor<130x128xbf16>, tensor<4xbf16>
 }

@@ -3,7 +3,7 @@
 // Columns 2..4 of a concat of two tensors: two strided boxes, no body.
 
 // CHECK-LABEL: mb.rule @movement
-// CHECK: mb.fused(%{{.*}}, %{{.*}}) [#mb.box<0 from 2 by [4, 1] to 0 by [2, 1] count [2, 2]>, #mb.box<1 from 2 by [4, 1] to 4 by [2, 1] count [3, 2]>] : (tensor<2x4xbf16>, tensor<3x4xbf16>) -> tensor<5x2xbf16>
+// CHECK: mb.fused(%{{.*}}, %{{.*}}) [#mb.box<0 from 2 by[4, 1] to 0 by[2, 1] count[2, 2]>, #mb.box<1 from 2 by[4, 1] to 4 by[2, 1] count[3, 2]>] : (tensor<2x4xbf16>, tensor<3x4xbf16>) -> tensor<5x2xbf16>
 // CHECK-NEXT: }
 // CHECK-NEXT: mb.yield
 mb.rule @movement shard <row, dim = 1> {
@@ -17,7 +17,7 @@ mb.rule @movement shard <row, dim = 1> {
 // A constant is folded through what happens to it: 0.0 + 1.0 is 0x3F80.
 
 // CHECK-LABEL: mb.rule @arithmetic
-// CHECK: #mb.box<-1 from 0 by [0] to 2 by [1] count [2], fill = 16256>
+// CHECK: #mb.box<-1 from 0 by[0] to 2 by[1] count[2], fill = 16256>
 // CHECK: ^bb0(%[[X:.*]]: bf16):
 // CHECK: %[[W:.*]] = mb.convert %[[X]] : bf16 -> f32
 // CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
@@ -34,7 +34,7 @@ mb.rule @arithmetic shard <replicated, dim = 0> {
 // Scales come along, and the weight's rows are not merged into one run.
 
 // CHECK-LABEL: mb.rule @scaled
-// CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] [#mb.box<0 from 0 by [128, 1] to 0 by [128, 1] count [130, 128]>]
+// CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] [#mb.box<0 from 0 by[128, 1] to 0 by[128, 1] count[130, 128]>]
 // CHECK: ^bb0(%[[X:.*]]: f8E4M3FN, %[[S:.*]]: f32):
 // CHECK: %[[C:.*]] = mb.convert %[[X]] : f8E4M3FN -> f32
 // CHECK: arith.mulf %[[C]], %[[S]]

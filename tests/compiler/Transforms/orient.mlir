@@ -4,7 +4,7 @@
 // IMPORT-LABEL: mb.rule @joined
 // IMPORT-NOT: megatron
 // IMPORT: %[[C:.*]] = mb.concat
-// IMPORT: mb.yield %[[C]] [#mb.target<0, rank 0, section 0, start [0, 0]>]
+// IMPORT: mb.yield %[[C]] [#mb.target<0, rank 0, section 0, start[0, 0]>]
 // EXPORT-LABEL: mb.rule @joined
 // EXPORT-NOT: mb.operand hf
 // EXPORT: %[[M:.*]] = mb.operand megatron 0
