@@ -28,13 +28,14 @@ bool Compilation::open() {
     return fail(opened.error());
   checkpoint = std::move(*opened);
   notes = checkpoint.notes;
-  direction = checkpoint.format == Format::Safetensors ? Direction::Import : Direction::Export;
+  direction = checkpoint.format == Format::Safetensors ? Direction::Import
+                                                       : Direction::Export;
   bool wantsHf = options.format == "hf";
   if (!options.format.empty() && wantsHf != (direction == Direction::Export))
-    return fail({fmt::format("--format {}: {} is a {} checkpoint, which goes to {}",
-                             options.format, options.source,
-                             wantsHf ? "Hugging Face" : "Megatron",
-                             wantsHf ? "Megatron (torch_dist or torch)" : "Hugging Face (hf)")});
+    return fail({fmt::format(
+        "--format {}: {} is a {} checkpoint, which goes to {}", options.format,
+        options.source, wantsHf ? "Hugging Face" : "Megatron",
+        wantsHf ? "Megatron (torch_dist or torch)" : "Hugging Face (hf)")});
   if (checkpoint.recordJson.empty())
     return true;
   Result<Record> read = readRecord(checkpoint.recordJson);
@@ -61,11 +62,13 @@ bool Compilation::openConfig() {
     hfSidecars = std::move(*sidecars);
   }
   if (configText.empty())
-    return fail({direction == Direction::Import
-                     ? fmt::format("{} has no config.json", checkpoint.root)
-                     : fmt::format("{} has no record of its Hugging Face config; name a folder "
-                                   "with config.json by --hf-config DIR",
-                                   checkpoint.root)});
+    return fail(
+        {direction == Direction::Import
+             ? fmt::format("{} has no config.json", checkpoint.root)
+             : fmt::format(
+                   "{} has no record of its Hugging Face config; name a folder "
+                   "with config.json by --hf-config DIR",
+                   checkpoint.root)});
   Result<ConfigFacts> read = readConfigFacts(configText, configOrigin);
   if (!read)
     return fail(read.error());
@@ -91,8 +94,11 @@ bool Compilation::evaluateSpec() {
     return false;
   TensorsByName byName(checkpoint);
   dsl::NameOracle oracle;
-  oracle.known = direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
-  oracle.exists = [&](std::string_view name) { return byName.find(name) != TensorsByName::none; };
+  oracle.known =
+      direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
+  oracle.exists = [&](std::string_view name) {
+    return byName.find(name) != TensorsByName::none;
+  };
   oracle.withPrefix = [&](std::string_view prefix) {
     std::vector<std::string> names;
     for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
@@ -106,18 +112,50 @@ bool Compilation::evaluateSpec() {
   if (!options.hfExperts.empty())
     oracle.preferredForms.push_back(formName(options.hfExperts));
   if (hasRecord && direction == Direction::Export)
-    oracle.preferredForms.insert(oracle.preferredForms.end(), record.forms.begin(),
-                                 record.forms.end());
+    oracle.preferredForms.insert(oracle.preferredForms.end(),
+                                 record.forms.begin(), record.forms.end());
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
   for (const std::string &field : model.unreadConfigFields)
-    notes.push_back(fmt::format("config.json: {} is read by nothing in {}", field, model.name));
+    notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
+                                field, model.name));
+  return !diagnostics.hasErrors();
+}
+
+bool Compilation::prepareSpecAlone() {
+  spec = dsl::parseFile(options.spec, {specDirectory(options.specPath)},
+                        diagnostics);
+  if (!spec || options.config.empty())
+    return spec != nullptr;
+  Result<std::string> config = readWholeFile(options.config);
+  if (!config)
+    return fail(config.error());
+  configText = std::move(*config);
+  // No checkpoint at hand: of each `either` the first form stands for all.
+  dsl::NameOracle oracle;
+  oracle.exists = [](std::string_view) { return true; };
+  oracle.withPrefix = [](std::string_view) {
+    return std::vector<std::string>();
+  };
+  model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  NameUses reads(model, diagnostics), writes(model, diagnostics);
+  for (uint32_t i = 0; i != model.instances.size(); ++i) {
+    for (const std::string &name : model.instances[i].hf)
+      reads.use(name, i, "read on import, and would be written on export, by");
+    for (const std::string &name : model.instances[i].megatron)
+      writes.use(name, i, "written by");
+  }
   return !diagnostics.hasErrors();
 }
 
 BindInput Compilation::bindInput() const {
-  return {model,           checkpoint,          options,
-          layout,          facts.dtype,         facts.blockRows,
-          facts.blockColumns, hasRecord ? &record : nullptr};
+  return {model,
+          checkpoint,
+          options,
+          layout,
+          facts.dtype,
+          facts.blockRows,
+          facts.blockColumns,
+          hasRecord ? &record : nullptr};
 }
 
 bool Compilation::bind() {
@@ -137,7 +175,8 @@ bool Compilation::bind() {
   if (diagnostics.hasErrors())
     return false;
   if (direction == Direction::Import)
-    checkRoundTrip(ruleClasses(), {{1, 1}, {2, 2}, {layout.tp, layout.etp}}, diagnostics);
+    checkRoundTrip(ruleClasses(), {{1, 1}, {2, 2}, {layout.tp, layout.etp}},
+                   diagnostics);
   return !diagnostics.hasErrors();
 }
 
@@ -152,7 +191,8 @@ ShardLayout Compilation::shardLayout() const {
   return {layout.tp, layout.etp, options.format == "torch"};
 }
 
-Result<std::string> Compilation::graph(const std::string &stage, const std::string &format) {
+Result<std::string> Compilation::graph(const std::string &stage,
+                                       const std::string &format) {
   return graphText(ruleClasses(), direction, shardLayout(), stage, format);
 }
 
@@ -162,10 +202,12 @@ std::string Compilation::mappingText() const {
   for (const BoundClass &bound : binding.classes) {
     const dsl::Mapping &mapping = *bound.type.mapping;
     const dsl::RuleInstance &first = model.instances[bound.instances.front()];
-    text += fmt::format("{:5} x  {}  <-", bound.instances.size(), first.megatron.front());
+    text += fmt::format("{:5} x  {}  <-", bound.instances.size(),
+                        first.megatron.front());
     for (size_t k = 0; k != std::min<size_t>(first.hf.size(), 4); ++k)
       text += fmt::format("  {} {} {}", first.hf[k],
-                          safetensorsName(bound.type.hf[k].dtype), toString(bound.type.hf[k].shape));
+                          safetensorsName(bound.type.hf[k].dtype),
+                          toString(bound.type.hf[k].shape));
     if (first.hf.size() > 4)
       text += fmt::format("  and {} more", first.hf.size() - 4);
     if (mapping.where.file)
@@ -179,11 +221,12 @@ std::string Compilation::summary() const {
   size_t instances = 0;
   for (const BoundClass &bound : binding.classes)
     instances += bound.instances.size();
-  return fmt::format("{}: {} tensors in {} files, {} rules in {} classes; names, shapes, "
-                     "dtypes, divisions and the round trip hold{}\n",
-                     model.name, checkpoint.tensors.size(), checkpoint.files.size(), instances,
-                     binding.classes.size(),
-                     direction == Direction::Import ? " at " + layout.toString() : "");
+  return fmt::format(
+      "{}: {} tensors in {} files, {} rules in {} classes; names, shapes, "
+      "dtypes, divisions and the round trip hold{}\n",
+      model.name, checkpoint.tensors.size(), checkpoint.files.size(), instances,
+      binding.classes.size(),
+      direction == Direction::Import ? " at " + layout.toString() : "");
 }
 
 } // namespace mbc::compiler

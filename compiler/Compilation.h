@@ -21,11 +21,16 @@ public:
   /// error.
   bool prepare();
 
+  /// What a spec alone, or a spec with a config.json, can be held to: it
+  /// parses, every loop and condition evaluates, no name is used twice.
+  bool prepareSpecAlone();
+
   /// The plan; after a successful `prepare`.
   Result<std::string> plan();
 
   /// The graph's text at a stage; after a successful `prepare`.
-  Result<std::string> graph(const std::string &stage, const std::string &format);
+  Result<std::string> graph(const std::string &stage,
+                            const std::string &format);
 
   /// The mapping as understood: a line a rule, with its number of instances.
   std::string mappingText() const;
@@ -48,7 +53,8 @@ private:
   std::string commonJson() const;
   Result<Target> placeTarget(const TensorProgram &program) const;
   void addImportSidecars(PlanContent &content) const;
-  Result<void> addExportSidecars(PlanContent &content, const Target &target) const;
+  Result<void> addExportSidecars(PlanContent &content,
+                                 const Target &target) const;
   std::vector<std::pair<std::string, std::string>> copiesToMake() const;
 
   Options options;

@@ -16,9 +16,9 @@ namespace mbc::compiler {
 /// What Megatron reads beside the tensors: args and how keys are spelt.
 std::string Compilation::commonJson() const {
   Json common;
-  common["args"] = megatronArgs(model, layout, options,
-                                dtypeOption(options.dtype).value_or(facts.dtype),
-                                binding.paddedVocab);
+  common["args"] = megatronArgs(
+      model, layout, options, dtypeOption(options.dtype).value_or(facts.dtype),
+      binding.paddedVocab);
   common["checkpoint_version"] = 3.0;
   common["iteration"] = 0;
   common["num_floating_point_operations_so_far"] = 0;
@@ -29,12 +29,14 @@ std::string Compilation::commonJson() const {
   return common.dump();
 }
 
-std::vector<std::pair<std::string, std::string>> Compilation::copiesToMake() const {
+std::vector<std::pair<std::string, std::string>>
+Compilation::copiesToMake() const {
   std::vector<std::pair<std::string, std::string>> copies;
   for (const dsl::TiedCopy &tie : model.ties) {
     if (tie.side != dsl::Side::Hf)
       continue;
-    bool had = std::find(record.copies.begin(), record.copies.end(), tie.copy) != record.copies.end();
+    bool had = std::find(record.copies.begin(), record.copies.end(),
+                         tie.copy) != record.copies.end();
     if (hasRecord ? had : !tie.optional)
       copies.emplace_back(tie.copy, tie.owner);
   }
@@ -45,15 +47,18 @@ Result<Target> Compilation::placeTarget(const TensorProgram &program) const {
   TargetInput input{model, binding, program, layout, ""};
   if (direction == Direction::Export)
     return placeSafetensors(input, {hasRecord ? &record : nullptr,
-                                    static_cast<uint64_t>(options.maxShardSize), copiesToMake()});
+                                    static_cast<uint64_t>(options.maxShardSize),
+                                    copiesToMake()});
   input.commonJson = commonJson();
-  return options.format == "torch" ? placeTorchRanks(input) : placeTorchDist(input);
+  return options.format == "torch" ? placeTorchRanks(input)
+                                   : placeTorchDist(input);
 }
 
 void Compilation::addImportSidecars(PlanContent &content) const {
   dsl::SpecHeader about = dsl::header(*spec);
-  content.sidecars.push_back({"mbc/record.json", writeRecord(bindInput(), binding, about.name,
-                                                             content.specText), ""});
+  content.sidecars.push_back(
+      {"mbc/record.json",
+       writeRecord(bindInput(), binding, about.name, content.specText), ""});
   content.sidecars.push_back({"mbc/hf/config.json", configText, ""});
   for (const std::string &name : checkpoint.sidecars)
     content.copies.emplace_back(name, "mbc/hf/" + name);
@@ -63,8 +68,10 @@ static std::string weightIndex(const Target &target) {
   uint64_t total = 0;
   for (const TargetTensor &tensor : target.tensors)
     total += tensor.shape.elements() * byteSize(tensor.dtype);
-  std::string text = fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n"
-                                 "  \"weight_map\": {{", total);
+  std::string text =
+      fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n"
+                  "  \"weight_map\": {{",
+                  total);
   std::string_view separator = "\n";
   for (const TargetItem &item : target.items) {
     text += separator;
@@ -87,16 +94,19 @@ static std::string withDType(std::string config, const std::string &option) {
   return withString(withString(config, "dtype", name), "torch_dtype", name);
 }
 
-Result<void> Compilation::addExportSidecars(PlanContent &content, const Target &target) const {
+Result<void> Compilation::addExportSidecars(PlanContent &content,
+                                            const Target &target) const {
   std::string config = withDType(configText, options.dtype);
   if (facts.quantised) {
     config = withoutField(config, "quantization_config");
-    content.notes.push_back("weights leave dequantised: no scales are written and "
-                            "quantization_config is removed from config.json (--quant none)");
+    content.notes.push_back(
+        "weights leave dequantised: no scales are written and "
+        "quantization_config is removed from config.json (--quant none)");
   }
   content.sidecars.push_back({"config.json", config, ""});
   if (target.files.size() > 1)
-    content.sidecars.push_back({"model.safetensors.index.json", weightIndex(target), ""});
+    content.sidecars.push_back(
+        {"model.safetensors.index.json", weightIndex(target), ""});
   if (!hfSidecarRoot.empty()) {
     // A folder beside the source: the plan has to bring its files along.
     for (const std::string &name : hfSidecars) {
@@ -135,16 +145,20 @@ Result<std::string> Compilation::plan() {
   }
   bool ranks = options.format == "torch";
   content.format = ranks ? Format::TorchRanks : Format::TorchDist;
-  content.summary = fmt::format("Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
+  content.summary = fmt::format(
+      "Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
   addImportSidecars(content);
   if (!ranks) {
     std::string common = commonJson();
-    Result<std::string> file = commonFile(common), object = commonObject(common);
+    Result<std::string> file = commonFile(common),
+                        object = commonObject(common);
     if (!file || !object)
       return std::unexpected(!file ? file.error() : object.error());
     content.sidecars.push_back({"common.pt", std::move(*file), ""});
-    content.sidecars.push_back({"__0_1.distcp", std::move(*object), "common_state/shard_0_1"});
-    content.sidecars.push_back({"metadata.json", std::string(torchDistMarker()), ""});
+    content.sidecars.push_back(
+        {"__0_1.distcp", std::move(*object), "common_state/shard_0_1"});
+    content.sidecars.push_back(
+        {"metadata.json", std::string(torchDistMarker()), ""});
   }
   return writePlan(content, checkpoint, binding, *program, *target);
 }

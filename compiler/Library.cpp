@@ -1,5 +1,5 @@
-#include "compiler/Compilation.h"
 #include "compiler/Binding/FindSpec.h"
+#include "compiler/Compilation.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 
@@ -55,7 +55,8 @@ static int failed(const Error &error, mbc_sink sink) {
   return 1;
 }
 
-static int compilePlan(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+static int compilePlan(const mbc_compile_options *given, mbc_sink out,
+                       mbc_sink diagnostics) {
   Compilation compilation(optionsOf(*given));
   bool prepared = compilation.prepare();
   Result<std::string> plan = prepared ? compilation.plan() : std::string();
@@ -69,44 +70,60 @@ static int compilePlan(const mbc_compile_options *given, mbc_sink out, mbc_sink 
   return 0;
 }
 
-static int check(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+static int check(const mbc_compile_options *given, mbc_sink out,
+                 mbc_sink diagnostics) {
   Compilation compilation(optionsOf(*given));
-  bool holds = compilation.prepare();
+  bool alone = !given->source;
+  bool holds = alone ? compilation.prepareSpecAlone() : compilation.prepare();
   if (given->json) {
     Json findings = Json::array();
     for (const dsl::Diagnostic &finding : compilation.diagnostics.all())
-      findings.push_back({{"text", finding.text},
-                          {"file", finding.where.file ? finding.where.file->path : ""},
-                          {"line", finding.where.line},
-                          {"column", finding.where.column}});
-    send(out, Json{{"ok", holds}, {"findings", findings}, {"notes", compilation.notes}}.dump(1) + "\n");
+      findings.push_back(
+          {{"text", finding.text},
+           {"file", finding.where.file ? finding.where.file->path : ""},
+           {"line", finding.where.line},
+           {"column", finding.where.column}});
+    send(out, Json{{"ok", holds},
+                   {"findings", findings},
+                   {"notes", compilation.notes}}
+                      .dump(1) +
+                  "\n");
     return holds ? 0 : 1;
   }
   sendFindings(compilation.diagnostics, compilation.notes, diagnostics);
   if (!holds)
     return 1;
+  if (alone) {
+    send(out, "the spec holds by itself; checkpoints are checked with `mbc "
+              "check SRC`\n");
+    return 0;
+  }
   if (given->verbose > 0)
     send(out, compilation.mappingText());
   send(out, compilation.summary());
   return 0;
 }
 
-static int graph(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+static int graph(const mbc_compile_options *given, mbc_sink out,
+                 mbc_sink diagnostics) {
   Compilation compilation(optionsOf(*given));
   bool prepared = compilation.prepare();
   sendFindings(compilation.diagnostics, {}, diagnostics);
   if (!prepared)
     return 1;
-  Result<std::string> graph = compilation.graph(text(given->graph_stage), text(given->graph_format));
+  Result<std::string> graph =
+      compilation.graph(text(given->graph_stage), text(given->graph_format));
   if (!graph)
     return failed(graph.error(), diagnostics);
   send(out, *graph);
   return 0;
 }
 
-static int specs(const mbc_compile_options *given, mbc_sink out, mbc_sink diagnostics) {
+static int specs(const mbc_compile_options *given, mbc_sink out,
+                 mbc_sink diagnostics) {
   dsl::Diagnostics findings;
-  std::vector<SpecEntry> entries = listSpecs(specDirectory(text(given->spec_path)), findings);
+  std::vector<SpecEntry> entries =
+      listSpecs(specDirectory(text(given->spec_path)), findings);
   sendFindings(findings, {}, diagnostics);
   Json rows = Json::array();
   for (const SpecEntry &entry : entries) {
@@ -117,7 +134,8 @@ static int specs(const mbc_compile_options *given, mbc_sink out, mbc_sink diagno
                       {"megatron", entry.header.megatron},
                       {"file", entry.path}});
     else
-      send(out, fmt::format("{:14} {:12} {}\n", entry.header.name, entry.header.megatron,
+      send(out, fmt::format("{:14} {:12} {}\n", entry.header.name,
+                            entry.header.megatron,
                             fmt::join(entry.header.architectures, ", ")));
   }
   if (given->json)
@@ -127,16 +145,20 @@ static int specs(const mbc_compile_options *given, mbc_sink out, mbc_sink diagno
 
 /// No exception leaves the library.
 template <int (*function)(const mbc_compile_options *, mbc_sink, mbc_sink)>
-static int guarded(const mbc_compile_options *options, mbc_sink out, mbc_sink diagnostics) {
+static int guarded(const mbc_compile_options *options, mbc_sink out,
+                   mbc_sink diagnostics) {
   try {
     return function(options, out, diagnostics);
   } catch (const std::exception &failure) {
-    return failed({fmt::format("internal error: {}", failure.what())}, diagnostics);
+    return failed({fmt::format("internal error: {}", failure.what())},
+                  diagnostics);
   }
 }
 
-extern "C" __attribute__((visibility("default"))) const mbc_compiler *mbc_compiler_table(void) {
-  static const mbc_compiler table{MBC_COMPILER_ABI, guarded<compilePlan>, guarded<check>,
-                                  guarded<graph>, guarded<specs>};
+extern "C" __attribute__((visibility("default"))) const mbc_compiler *
+mbc_compiler_table(void) {
+  static const mbc_compiler table{MBC_COMPILER_ABI, guarded<compilePlan>,
+                                  guarded<check>, guarded<graph>,
+                                  guarded<specs>};
   return &table;
 }

@@ -45,10 +45,11 @@ struct StoredPart {
 
 /// One tensor of a rule, on either side.
 struct OperandType {
-  DType dtype = DType::BF16;  ///< as stored on this side
-  Shape shape;                ///< whole tensor; of Megatron: vocabulary rows padded
+  DType dtype = DType::BF16; ///< as stored on this side
+  Shape shape; ///< whole tensor; of Megatron: vocabulary rows padded
   std::optional<BlockScale> scale; ///< HF side only
-  std::vector<StoredPart> parts;   ///< source side only; empty: one part, the whole tensor
+  std::vector<StoredPart>
+      parts; ///< source side only; empty: one part, the whole tensor
 
   friend bool operator==(const OperandType &, const OperandType &) = default;
 };
@@ -70,7 +71,8 @@ struct RuleClass {
 /// How the target is cut.
 struct ShardLayout {
   int64_t tp = 1, etp = 1;
-  bool joinSections = false; ///< per-rank files: a rank's sections are one tensor
+  bool joinSections =
+      false; ///< per-rank files: a rank's sections are one tensor
 };
 
 // --- what comes out of the graph ---
@@ -108,13 +110,14 @@ struct FusedOutput {
   uint32_t operand = 0; ///< of the target side
   int64_t rank = 0;     ///< TP (or, for experts, ETP) rank that owns it
   int64_t section = 0;  ///< index of the section, 0 if there are none
-  Shape start;          ///< Megatron targets: first index in the whole tensor (named
-                        ///< sections: in the section's tensor)
+  Shape start; ///< Megatron targets: first index in the whole tensor (named
+               ///< sections: in the section's tensor)
   Shape shape;
   DType dtype = DType::BF16;
   std::vector<Box> boxes; ///< tile the output exactly
-  int32_t kernel = -1;    ///< index into TensorProgram::kernels; -1: pure movement
-  std::vector<std::optional<InputScales>> scales; ///< one for each input of the class
+  int32_t kernel = -1; ///< index into TensorProgram::kernels; -1: pure movement
+  std::vector<std::optional<InputScales>>
+      scales; ///< one for each input of the class
 };
 
 struct FusedClass {
@@ -123,7 +126,7 @@ struct FusedClass {
 };
 
 struct TensorProgram {
-  std::vector<FusedClass> classes; ///< in the order of the RuleClasses
+  std::vector<FusedClass> classes;  ///< in the order of the RuleClasses
   std::vector<std::string> kernels; ///< symbols
   std::string kernelObject; ///< ELF shared object with them, empty if none
 };

@@ -78,10 +78,11 @@ struct BindInput {
   const dsl::Model &model;
   const Checkpoint &checkpoint;
   const Options &options;
-  const ParallelLayout &layout; ///< of the target (import) or of the source (export)
+  const ParallelLayout
+      &layout; ///< of the target (import) or of the source (export)
   DType configDType = DType::BF16;
   int64_t blockRows = 128, blockColumns = 128; ///< of FP8 scales
-  const Record *record = nullptr; ///< export only
+  const Record *record = nullptr;              ///< export only
 };
 
 /// Finds every rule's tensors, infers all shapes, and reports what does not

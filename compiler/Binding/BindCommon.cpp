@@ -37,18 +37,23 @@ void NameUses::use(std::string_view name, uint32_t instance,
   auto [it, isNew] = users.try_emplace(name, instance);
   if (isNew)
     return;
-  const dsl::Mapping &first = model.mappings[model.instances[it->second].mapping];
-  const dsl::Mapping &second = model.mappings[model.instances[instance].mapping];
+  const dsl::Mapping &first =
+      model.mappings[model.instances[it->second].mapping];
+  const dsl::Mapping &second =
+      model.mappings[model.instances[instance].mapping];
   std::vector<dsl::Note> notes = second.expansion;
-  notes.push_back({first.where, fmt::format("the other use of {} is here", name)});
-  diagnostics.error(second.where,
-                    fmt::format("{} is {} two rules; a tensor belongs to exactly "
-                                "one rule, a second use must say `tied`",
-                                name, what),
-                    std::move(notes));
+  notes.push_back(
+      {first.where, fmt::format("the other use of {} is here", name)});
+  diagnostics.error(
+      second.where,
+      fmt::format("{} is {} two rules; a tensor belongs to exactly "
+                  "one rule, a second use must say `tied`",
+                  name, what),
+      std::move(notes));
 }
 
-static uint64_t hashOf(uint32_t mapping, const std::vector<OperandType> &types) {
+static uint64_t hashOf(uint32_t mapping,
+                       const std::vector<OperandType> &types) {
   uint64_t hash = mapping;
   auto mix = [&](uint64_t value) {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
@@ -63,8 +68,9 @@ static uint64_t hashOf(uint32_t mapping, const std::vector<OperandType> &types) 
   return hash;
 }
 
-std::optional<uint32_t> ClassTable::find(uint32_t mapping,
-                                         const std::vector<OperandType> &types) const {
+std::optional<uint32_t>
+ClassTable::find(uint32_t mapping,
+                 const std::vector<OperandType> &types) const {
   auto it = entries.find(hashOf(mapping, types));
   if (it == entries.end())
     return std::nullopt;
@@ -102,10 +108,14 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
   type.sections.assign(type.megatron.size(), {});
   if (kind == dsl::ShardKind::Gated) {
     for (size_t k = 0; k != type.megatron.size(); ++k) {
-      int64_t rows = type.megatron[k].shape.empty() ? 0 : type.megatron[k].shape[0];
+      int64_t rows =
+          type.megatron[k].shape.empty() ? 0 : type.megatron[k].shape[0];
       if (rows % 2 != 0) {
-        ruleError(mapping, fmt::format("shard=gated wants equal gate and up halves, "
-                                       "but dimension 0 is {}", rows), diagnostics);
+        ruleError(mapping,
+                  fmt::format("shard=gated wants equal gate and up halves, "
+                              "but dimension 0 is {}",
+                              rows),
+                  diagnostics);
         return false;
       }
       type.sections[k] = {rows / 2, rows / 2};
@@ -121,12 +131,13 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
   const std::vector<std::string> &names = mapping.shard.sections;
   if (type.megatron.size() != 1 || extents.empty() ||
       (!names.empty() && names.size() != extents.size())) {
-    ruleError(mapping,
-              fmt::format("shard=section wants one tensor on the left and a concat "
-                          "along dimension 0 on the right; it names {} sections and "
-                          "the right side has {} pieces",
-                          names.size(), extents.size()),
-              diagnostics);
+    ruleError(
+        mapping,
+        fmt::format("shard=section wants one tensor on the left and a concat "
+                    "along dimension 0 on the right; it names {} sections and "
+                    "the right side has {} pieces",
+                    names.size(), extents.size()),
+        diagnostics);
     return false;
   }
   type.sections[0] = extents;
@@ -136,15 +147,17 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
 // --- divisions ---
 
 /// An extent that has to divide, and what it is called.
-static void checkExtent(const dsl::Mapping &mapping, int64_t extent, int64_t ranks,
-                        std::string_view what, std::string_view name,
-                        std::string_view option, dsl::Diagnostics &diagnostics) {
+static void checkExtent(const dsl::Mapping &mapping, int64_t extent,
+                        int64_t ranks, std::string_view what,
+                        std::string_view name, std::string_view option,
+                        dsl::Diagnostics &diagnostics) {
   if (extent % ranks != 0)
-    ruleError(mapping,
-              fmt::format("{}: {} {} do not divide by {} ({}); legal values are {}",
-                          name, extent, what, ranks, option,
-                          legalValues(extent, [](int64_t) { return true; })),
-              diagnostics);
+    ruleError(
+        mapping,
+        fmt::format("{}: {} {} do not divide by {} ({}); legal values are {}",
+                    name, extent, what, ranks, option,
+                    legalValues(extent, [](int64_t) { return true; })),
+        diagnostics);
 }
 
 static bool headsFit(const std::vector<int64_t> &heads, int64_t ranks) {
@@ -163,22 +176,28 @@ static void checkHeads(const dsl::Mapping &mapping, int64_t ranks,
   const std::vector<int64_t> &heads = mapping.shard.heads;
   if (headsFit(heads, ranks))
     return;
-  std::string legal = legalValues(heads[0], [&](int64_t t) { return headsFit(heads, t); });
+  std::string legal =
+      legalValues(heads[0], [&](int64_t t) { return headsFit(heads, t); });
   if (heads[0] % ranks != 0) {
-    ruleError(mapping, fmt::format("{}: {} query heads do not divide by {} ({}); legal "
-                                   "values are {}", name, heads[0], ranks, option, legal),
+    ruleError(mapping,
+              fmt::format("{}: {} query heads do not divide by {} ({}); legal "
+                          "values are {}",
+                          name, heads[0], ranks, option, legal),
               diagnostics);
     return;
   }
   for (int64_t groups : std::span(heads).subspan(1))
     if (groups % ranks != 0 && ranks % groups != 0)
-      ruleError(mapping, fmt::format("{}: {} key-value heads and {} ranks ({}): neither "
-                                     "divides the other; legal values are {}",
-                                     name, groups, ranks, option, legal), diagnostics);
+      ruleError(mapping,
+                fmt::format("{}: {} key-value heads and {} ranks ({}): neither "
+                            "divides the other; legal values are {}",
+                            name, groups, ranks, option, legal),
+                diagnostics);
 }
 
 void checkDivisions(const RuleClass &type, std::span<const std::string> names,
-                    const ParallelLayout &layout, dsl::Diagnostics &diagnostics) {
+                    const ParallelLayout &layout,
+                    dsl::Diagnostics &diagnostics) {
   const dsl::Mapping &mapping = *type.mapping;
   const dsl::Shard &shard = mapping.shard;
   int64_t ranks = shard.expert ? layout.etp : layout.tp;
@@ -195,31 +214,36 @@ void checkDivisions(const RuleClass &type, std::span<const std::string> names,
     case dsl::ShardKind::Column:
       checkHeads(mapping, ranks, names[k], option, diagnostics);
       if (diagnostics.all().size() == errors && !shape.empty())
-        checkExtent(mapping, shape[0], ranks, "rows", names[k], option, diagnostics);
+        checkExtent(mapping, shape[0], ranks, "rows", names[k], option,
+                    diagnostics);
       break;
     case dsl::ShardKind::Row:
       if (shape.rank() > 1)
-        checkExtent(mapping, shape[1], ranks, "columns", names[k], option, diagnostics);
+        checkExtent(mapping, shape[1], ranks, "columns", names[k], option,
+                    diagnostics);
       break;
     case dsl::ShardKind::Dim:
       if (static_cast<size_t>(shard.dim) < shape.rank())
         checkExtent(mapping, shape[shard.dim], ranks,
-                    fmt::format("elements along dimension {}", shard.dim), names[k],
-                    option, diagnostics);
+                    fmt::format("elements along dimension {}", shard.dim),
+                    names[k], option, diagnostics);
       else
-        ruleError(mapping, fmt::format("shard=dim={}, but {} has shape {}", shard.dim,
-                                       names[k], toString(shape)), diagnostics);
+        ruleError(mapping,
+                  fmt::format("shard=dim={}, but {} has shape {}", shard.dim,
+                              names[k], toString(shape)),
+                  diagnostics);
       break;
     case dsl::ShardKind::Gated:
       if (!type.sections[k].empty())
-        checkExtent(mapping, type.sections[k][0], ranks, "gate rows", names[k], option,
-                    diagnostics);
+        checkExtent(mapping, type.sections[k][0], ranks, "gate rows", names[k],
+                    option, diagnostics);
       break;
     case dsl::ShardKind::Section:
       for (size_t i = 0; i != type.sections[k].size(); ++i)
         checkExtent(mapping, type.sections[k][i], ranks,
-                    shard.sections.empty() ? fmt::format("rows of section {}", i)
-                                           : fmt::format("{} rows", shard.sections[i]),
+                    shard.sections.empty()
+                        ? fmt::format("rows of section {}", i)
+                        : fmt::format("{} rows", shard.sections[i]),
                     names[k], option, diagnostics);
       break;
     }
@@ -241,9 +265,10 @@ static std::string layersHint(const std::vector<std::string> &names) {
   }
   if (layers.size() < 2)
     return {};
-  return fmt::format("; all of them are in layers {} to {}: config.json and the "
-                     "files may belong to different models",
-                     *layers.begin(), *layers.rbegin());
+  return fmt::format(
+      "; all of them are in layers {} to {}: config.json and the "
+      "files may belong to different models",
+      *layers.begin(), *layers.rbegin());
 }
 
 static std::string suggestion(const std::string &name,
@@ -263,30 +288,36 @@ void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
     names.push_back(name);
   std::string hint = layersHint(names);
   for (const NameGroup &group : groupNames(names)) {
-    const dsl::RuleInstance &instance = model.instances[missing[group.first].second];
+    const dsl::RuleInstance &instance =
+        model.instances[missing[group.first].second];
     const dsl::Mapping &mapping = model.mappings[instance.mapping];
     bool readsHf = checkpoint.format == Format::Safetensors;
-    const std::vector<std::string> &made = readsHf ? instance.megatron : instance.hf;
-    std::string text = fmt::format("{} is not in {}", group.text, checkpoint.root);
+    const std::vector<std::string> &made =
+        readsHf ? instance.megatron : instance.hf;
+    std::string text =
+        fmt::format("{} is not in {}", group.text, checkpoint.root);
     if (!made.empty())
       text += fmt::format("; {} {} has no source", made.front(),
                           group.count > 1 ? "(and its like)" : "therefore");
-    ruleError(mapping, text + suggestion(names[group.first], leftOver) + hint, diagnostics);
+    ruleError(mapping, text + suggestion(names[group.first], leftOver) + hint,
+              diagnostics);
   }
 }
 
-void reportLeftOver(const std::vector<std::string> &leftOver,
-                    const std::vector<std::pair<std::string, uint32_t>> &missing,
-                    const dsl::Model &model, dsl::Diagnostics &diagnostics) {
+void reportLeftOver(
+    const std::vector<std::string> &leftOver,
+    const std::vector<std::pair<std::string, uint32_t>> &missing,
+    const dsl::Model &model, dsl::Diagnostics &diagnostics) {
   std::vector<std::string> candidates;
   for (const auto &[name, instance] : missing)
     candidates.push_back(name);
   std::string hint = leftOver.size() > 1 ? layersHint(leftOver) : "";
   for (const NameGroup &group : groupNames(leftOver))
-    diagnostics.error({}, fmt::format("{} is read by no rule of {}; map it, or name it "
-                                      "after `ignore`{}{}",
-                                      group.text, model.name,
-                                      suggestion(leftOver[group.first], candidates), hint));
+    diagnostics.error(
+        {}, fmt::format("{} is read by no rule of {}; map it, or name it "
+                        "after `ignore`{}{}",
+                        group.text, model.name,
+                        suggestion(leftOver[group.first], candidates), hint));
 }
 
 } // namespace mbc::compiler

@@ -41,7 +41,8 @@ private:
 class ClassTable {
 public:
   /// The class of these source operands, or none if it is new.
-  std::optional<uint32_t> find(uint32_t mapping, const std::vector<OperandType> &types) const;
+  std::optional<uint32_t> find(uint32_t mapping,
+                               const std::vector<OperandType> &types) const;
   void insert(uint32_t mapping, std::vector<OperandType> types, uint32_t index);
 
 private:
@@ -62,9 +63,10 @@ void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
                    const std::vector<std::string> &leftOver,
                    const dsl::Model &model, const Checkpoint &checkpoint,
                    dsl::Diagnostics &diagnostics);
-void reportLeftOver(const std::vector<std::string> &leftOver,
-                    const std::vector<std::pair<std::string, uint32_t>> &missing,
-                    const dsl::Model &model, dsl::Diagnostics &diagnostics);
+void reportLeftOver(
+    const std::vector<std::string> &leftOver,
+    const std::vector<std::pair<std::string, uint32_t>> &missing,
+    const dsl::Model &model, dsl::Diagnostics &diagnostics);
 
 /// Fills sections of the Megatron operands (Gated, Section) from the rule.
 /// `hfShapes`: of the HF operands.
@@ -72,8 +74,10 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
                    dsl::Diagnostics &diagnostics);
 
 /// Checks that every shard of an import class divides as Megatron demands.
-void checkDivisions(const RuleClass &type, std::span<const std::string> megatronNames,
-                    const ParallelLayout &layout, dsl::Diagnostics &diagnostics);
+void checkDivisions(const RuleClass &type,
+                    std::span<const std::string> megatronNames,
+                    const ParallelLayout &layout,
+                    dsl::Diagnostics &diagnostics);
 
 /// "bf16" to DType::BF16 and so on; nothing for "keep" or "".
 std::optional<DType> dtypeOption(std::string_view text);

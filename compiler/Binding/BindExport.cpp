@@ -94,7 +94,8 @@ private:
   /// Section extents of a per-rank tensor: no Megatron header holds them, the
   /// spec's right side does.
   std::vector<int64_t> sectionsOf(const dsl::RuleInstance &instance,
-                                  const dsl::Mapping &mapping, uint32_t tensor) {
+                                  const dsl::Mapping &mapping,
+                                  uint32_t tensor) {
     Shape whole = checkpoint.tensors[tensor].shape;
     if (mapping.shard.kind != dsl::ShardKind::Section || whole.empty())
       return {};
@@ -120,12 +121,14 @@ private:
   }
 
   void compare(uint32_t copy, uint32_t owner) {
-    const StoredTensor &a = checkpoint.tensors[copy], &b = checkpoint.tensors[owner];
+    const StoredTensor &a = checkpoint.tensors[copy],
+                       &b = checkpoint.tensors[owner];
     if (a.shape != b.shape || a.dtype != b.dtype) {
-      diagnostics.error({}, fmt::format("{} ({}) is {} {}, its copy {} ({}) {} {}",
-                                        b.name, b.rank, safetensorsName(b.dtype),
-                                        toString(b.shape), a.name, a.rank,
-                                        safetensorsName(a.dtype), toString(a.shape)));
+      diagnostics.error(
+          {}, fmt::format("{} ({}) is {} {}, its copy {} ({}) {} {}", b.name,
+                          b.rank, safetensorsName(b.dtype), toString(b.shape),
+                          a.name, a.rank, safetensorsName(a.dtype),
+                          toString(a.shape)));
       return;
     }
     BoundComparison comparison;
@@ -133,7 +136,9 @@ private:
     comparison.hasOwner = true;
     comparison.owner = {owner, 0};
     comparison.bytes = a.shape.elements() * byteSize(a.dtype);
-    comparison.rowBytes = comparison.bytes / std::max<int64_t>(a.shape.empty() ? 1 : a.shape[0], 1);
+    comparison.rowBytes =
+        comparison.bytes /
+        std::max<int64_t>(a.shape.empty() ? 1 : a.shape[0], 1);
     comparison.copyName = fmt::format("{} ({})", a.name, a.rank);
     comparison.ownerName = fmt::format("{} ({})", b.name, b.rank);
     binding.comparisons.push_back(std::move(comparison));
@@ -159,7 +164,8 @@ private:
   }
 
   /// The dtype in which each HF tensor leaves is part of what makes a class.
-  void addHfDTypes(std::vector<OperandType> &key, const dsl::RuleInstance &instance,
+  void addHfDTypes(std::vector<OperandType> &key,
+                   const dsl::RuleInstance &instance,
                    const dsl::Mapping &mapping) {
     for (const std::string &name : instance.hf) {
       OperandType operand;
@@ -173,18 +179,23 @@ private:
     std::optional<DType> asked = dtypeOption(input.options.dtype);
     if (asked && mapping.dtype.empty() && isFloat(stored))
       return *asked;
-    const RecordedTensor *recorded = input.record ? input.record->find(name) : nullptr;
+    const RecordedTensor *recorded =
+        input.record ? input.record->find(name) : nullptr;
     if (recorded)
-      return recorded->dtype == DType::F8_E4M3 ? input.configDType : recorded->dtype;
+      return recorded->dtype == DType::F8_E4M3 ? input.configDType
+                                               : recorded->dtype;
     // Without a record nothing says in which dtype a pinned tensor came.
-    return mapping.dtype.empty() && isFloat(stored) ? input.configDType : stored;
+    return mapping.dtype.empty() && isFloat(stored) ? input.configDType
+                                                    : stored;
   }
 
-  uint32_t addClass(const dsl::RuleInstance &instance, const std::vector<OperandType> &key) {
+  uint32_t addClass(const dsl::RuleInstance &instance,
+                    const std::vector<OperandType> &key) {
     RuleClass type;
     type.mapping = &model.mappings[instance.mapping];
     type.megatron = types;
-    type.exactCasts = !dtypeOption(input.options.dtype) || !type.mapping->dtype.empty();
+    type.exactCasts =
+        !dtypeOption(input.options.dtype) || !type.mapping->dtype.empty();
     if (!inferHf(type, instance, key)) {
       classes.insert(instance.mapping, key, rejected);
       return rejected;
@@ -210,10 +221,12 @@ private:
     std::vector<Shape> shapes;
     for (const OperandType &operand : type.megatron)
       shapes.push_back(operand.shape);
-    std::expected<Shape, ShapeError> whole = inferUp(mapping.megatron, shapes, instance.megatron);
+    std::expected<Shape, ShapeError> whole =
+        inferUp(mapping.megatron, shapes, instance.megatron);
     if (!whole)
       return shapeError(mapping, whole.error());
-    if (mapping.shard.kind == dsl::ShardKind::Vocab && !unpadVocabulary(type, *whole, instance))
+    if (mapping.shard.kind == dsl::ShardKind::Vocab &&
+        !unpadVocabulary(type, *whole, instance))
       return false;
     auto targets = inferDown(mapping.hf, *whole, instance.hf);
     if (!targets)
@@ -226,12 +239,15 @@ private:
     return inferSections(type, instance.hf, diagnostics);
   }
 
-  bool unpadVocabulary(RuleClass &type, Shape &whole, const dsl::RuleInstance &instance) {
+  bool unpadVocabulary(RuleClass &type, Shape &whole,
+                       const dsl::RuleInstance &instance) {
     int64_t stored = whole.empty() ? 0 : whole[0];
     if (stored < model.vocabSize) {
-      ruleError(*type.mapping,
-                fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
-                            instance.megatron.front(), stored, model.vocabSize), diagnostics);
+      ruleError(
+          *type.mapping,
+          fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
+                      instance.megatron.front(), stored, model.vocabSize),
+          diagnostics);
       return false;
     }
     binding.paddedVocab = stored;
@@ -246,7 +262,8 @@ private:
     const OperandType &operand = type.megatron.front();
     std::vector<StoredPart> parts = operand.parts;
     if (parts.empty())
-      parts.push_back({operand.shape, {{Shape{0, 0}, Shape{0, 0}, operand.shape}}});
+      parts.push_back(
+          {operand.shape, {{Shape{0, 0}, Shape{0, 0}, operand.shape}}});
     for (size_t i = 0; i != parts.size(); ++i)
       for (const Placement &placement : parts[i].placements) {
         int64_t end = placement.global[0] + placement.shape[0];
@@ -256,9 +273,11 @@ private:
         BoundComparison zero;
         zero.copy = refs[i];
         zero.rowBytes = placement.shape[1] * byteSize(operand.dtype);
-        zero.copyOffset = (first - placement.global[0] + placement.local[0]) * zero.rowBytes;
+        zero.copyOffset =
+            (first - placement.global[0] + placement.local[0]) * zero.rowBytes;
         zero.bytes = (end - first) * zero.rowBytes;
-        zero.copyName = fmt::format("{} row {}", checkpoint.tensors[refs[i].tensor].name, first);
+        zero.copyName = fmt::format(
+            "{} row {}", checkpoint.tensors[refs[i].tensor].name, first);
         binding.comparisons.push_back(std::move(zero));
       }
   }

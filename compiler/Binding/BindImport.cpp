@@ -53,13 +53,15 @@ private:
   }
 
   /// Finds one HF tensor and, if it is quantised, its scales.
-  bool bindOperand(const std::string &name, uint32_t instance, OperandType &type) {
+  bool bindOperand(const std::string &name, uint32_t instance,
+                   OperandType &type) {
     uint32_t tensor = byName.find(name);
     if (tensor == TensorsByName::none) {
       missing.emplace_back(name, instance);
       return false;
     }
-    reads.use(name, instance, "read by");
+    reads.use(name, instance,
+              "read on import, and would be written on export, by");
     coverage.use(tensor);
     const StoredTensor &stored = checkpoint.tensors[tensor];
     type.dtype = stored.dtype;
@@ -70,13 +72,16 @@ private:
 
   /// The scale of block (i, j) of a weight [M, N] is element (i, j) of a
   /// tensor [ceil(M / rows), ceil(N / columns)] named `<weight>_scale_inv`.
-  bool bindScale(const StoredTensor &weight, uint32_t instance, OperandType &type) {
+  bool bindScale(const StoredTensor &weight, uint32_t instance,
+                 OperandType &type) {
     Shape expected;
     if (weight.shape.rank() == 2)
       expected = {(weight.shape[0] + input.blockRows - 1) / input.blockRows,
-                  (weight.shape[1] + input.blockColumns - 1) / input.blockColumns};
+                  (weight.shape[1] + input.blockColumns - 1) /
+                      input.blockColumns};
     std::string name = weight.name + "_scale_inv";
-    const dsl::Mapping &mapping = model.mappings[model.instances[instance].mapping];
+    const dsl::Mapping &mapping =
+        model.mappings[model.instances[instance].mapping];
     uint32_t tensor = byName.find(name);
     if (tensor == TensorsByName::none) {
       missingScales.push_back({name, toString(expected), instance});
@@ -84,17 +89,20 @@ private:
     }
     coverage.use(tensor);
     const StoredTensor &scale = checkpoint.tensors[tensor];
-    if (scale.dtype != DType::F32 || scale.shape != expected || expected.empty()) {
-      ruleError(mapping,
-                fmt::format("{} is {} {}; the scales of {} {} in blocks of {} x {} "
-                            "are F32 {}",
-                            name, safetensorsName(scale.dtype), toString(scale.shape),
-                            weight.name, toString(weight.shape), input.blockRows,
-                            input.blockColumns, toString(expected)),
-                diagnostics);
+    if (scale.dtype != DType::F32 || scale.shape != expected ||
+        expected.empty()) {
+      ruleError(
+          mapping,
+          fmt::format("{} is {} {}; the scales of {} {} in blocks of {} x {} "
+                      "are F32 {}",
+                      name, safetensorsName(scale.dtype), toString(scale.shape),
+                      weight.name, toString(weight.shape), input.blockRows,
+                      input.blockColumns, toString(expected)),
+          diagnostics);
       return false;
     }
-    type.scale = BlockScale{DType::F32, scale.shape, input.blockRows, input.blockColumns};
+    type.scale = BlockScale{DType::F32, scale.shape, input.blockRows,
+                            input.blockColumns};
     refs.push_back({tensor, 0});
     return true;
   }
@@ -130,7 +138,8 @@ private:
     std::vector<Shape> shapes;
     for (const OperandType &operand : type.hf)
       shapes.push_back(operand.shape);
-    std::expected<Shape, ShapeError> whole = inferUp(mapping.hf, shapes, instance.hf);
+    std::expected<Shape, ShapeError> whole =
+        inferUp(mapping.hf, shapes, instance.hf);
     if (!whole)
       return shapeError(mapping, whole.error());
     auto back = inferDown(mapping.hf, *whole, instance.hf);
@@ -138,12 +147,16 @@ private:
       return shapeError(mapping, back.error());
     for (size_t k = 0; k != shapes.size(); ++k)
       if ((*back)[k] != shapes[k]) {
-        ruleError(mapping, fmt::format("{} has shape {}, but the way back would give it {}",
-                                       instance.hf[k], toString(shapes[k]),
-                                       toString((*back)[k])), diagnostics);
+        ruleError(
+            mapping,
+            fmt::format("{} has shape {}, but the way back would give it {}",
+                        instance.hf[k], toString(shapes[k]),
+                        toString((*back)[k])),
+            diagnostics);
         return false;
       }
-    if (mapping.shard.kind == dsl::ShardKind::Vocab && !padVocabulary(type, *whole, instance))
+    if (mapping.shard.kind == dsl::ShardKind::Vocab &&
+        !padVocabulary(type, *whole, instance))
       return false;
     auto targets = inferDown(mapping.megatron, *whole, instance.megatron);
     if (!targets)
@@ -163,16 +176,20 @@ private:
     return true;
   }
 
-  bool padVocabulary(RuleClass &type, Shape &whole, const dsl::RuleInstance &instance) {
+  bool padVocabulary(RuleClass &type, Shape &whole,
+                     const dsl::RuleInstance &instance) {
     int64_t rows = whole.empty() ? 0 : whole[0];
     if (rows < model.vocabSize) {
-      ruleError(*type.mapping,
-                fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
-                            instance.hf.front(), rows, model.vocabSize), diagnostics);
+      ruleError(
+          *type.mapping,
+          fmt::format("{} has {} rows, config.json declares a vocabulary of {}",
+                      instance.hf.front(), rows, model.vocabSize),
+          diagnostics);
       return false;
     }
-    int64_t divisor = input.options.vocabDivisor != 0 ? input.options.vocabDivisor
-                                                      : model.vocabMultiple;
+    int64_t divisor = input.options.vocabDivisor != 0
+                          ? input.options.vocabDivisor
+                          : model.vocabMultiple;
     int64_t multiple = divisor * input.layout.tp;
     type.vocabRows = rows;
     whole[0] = (rows + multiple - 1) / multiple * multiple;
@@ -182,7 +199,8 @@ private:
 
   /// The dtype of the Megatron side: pinned by the rule, else asked for, else
   /// the source's (of quantised tensors: config's).
-  std::optional<DType> targetDType(const dsl::Mapping &mapping, const RuleClass &type,
+  std::optional<DType> targetDType(const dsl::Mapping &mapping,
+                                   const RuleClass &type,
                                    const dsl::RuleInstance &instance) {
     if (std::optional<DType> pinned = dtypeOption(mapping.dtype))
       return pinned;
@@ -192,10 +210,12 @@ private:
       if (asked && isFloat(dtype))
         dtype = *asked;
       if (common && *common != dtype) {
-        ruleError(mapping, fmt::format("{} is {}, {} is {}: one tensor has one dtype; "
-                                       "give --dtype", instance.hf[0],
-                                       safetensorsName(*common), instance.hf[k],
-                                       safetensorsName(dtype)), diagnostics);
+        ruleError(mapping,
+                  fmt::format("{} is {}, {} is {}: one tensor has one dtype; "
+                              "give --dtype",
+                              instance.hf[0], safetensorsName(*common),
+                              instance.hf[k], safetensorsName(dtype)),
+                  diagnostics);
         return std::nullopt;
       }
       common = dtype;
@@ -214,9 +234,11 @@ private:
       names.emplace_back(scale.name, scale.instance);
       const dsl::RuleInstance &instance = model.instances[scale.instance];
       ruleError(model.mappings[instance.mapping],
-                fmt::format("{} is not in {}: its weight is F8_E4M3 and cannot be read "
-                            "without scales of shape {}",
-                            scale.name, checkpoint.root, scale.expected), diagnostics);
+                fmt::format(
+                    "{} is not in {}: its weight is F8_E4M3 and cannot be read "
+                    "without scales of shape {}",
+                    scale.name, checkpoint.root, scale.expected),
+                diagnostics);
     }
   }
 

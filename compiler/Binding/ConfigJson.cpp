@@ -58,8 +58,9 @@ static Result<void> readQuantisation(const Json &config, ConfigFacts &facts,
   auto block = it->find("weight_block_size");
   if (block == it->end() || block->is_null())
     return {};
-  if (!block->is_array() || block->size() != 2 || !(*block)[0].is_number_integer() ||
-      !(*block)[1].is_number_integer() || (*block)[0] < 1 || (*block)[1] < 1)
+  if (!block->is_array() || block->size() != 2 ||
+      !(*block)[0].is_number_integer() || !(*block)[1].is_number_integer() ||
+      (*block)[0] < 1 || (*block)[1] < 1)
     return fail("{}: quantization_config.weight_block_size is {}; two positive "
                 "integers are expected",
                 origin, block->dump());
@@ -68,21 +69,25 @@ static Result<void> readQuantisation(const Json &config, ConfigFacts &facts,
   return {};
 }
 
-Result<ConfigFacts> readConfigFacts(std::string_view text, std::string_view origin) {
+Result<ConfigFacts> readConfigFacts(std::string_view text,
+                                    std::string_view origin) {
   Result<Json> config = parseJson(plainJson(text), origin);
   if (!config)
     return std::unexpected(config.error());
   if (!config->is_object())
     return fail("{}: a JSON object is expected", origin);
   ConfigFacts facts;
-  if (auto it = config->find("architectures"); it != config->end() && it->is_array())
+  if (auto it = config->find("architectures");
+      it != config->end() && it->is_array())
     for (const Json &name : *it)
       if (name.is_string())
         facts.architectures.push_back(name);
-  if (auto it = config->find("model_type"); it != config->end() && it->is_string())
+  if (auto it = config->find("model_type");
+      it != config->end() && it->is_string())
     facts.modelType = *it;
   std::optional<DType> dtype = dtypeOf(*config);
-  if (auto it = config->find("text_config"); !dtype && it != config->end() && it->is_object())
+  if (auto it = config->find("text_config");
+      !dtype && it != config->end() && it->is_object())
     dtype = dtypeOf(*it);
   facts.dtype = dtype.value_or(DType::BF16);
   if (Result<void> read = readQuantisation(*config, facts, origin); !read)
@@ -95,9 +100,9 @@ Result<ConfigFacts> readConfigFacts(std::string_view text, std::string_view orig
 namespace {
 /// Where a top-level field stands in the text.
 struct FieldSpan {
-  size_t key = 0;        ///< of the opening quote
+  size_t key = 0; ///< of the opening quote
   size_t value = 0, end = 0;
-  size_t before = 0;     ///< end of the previous field's value, or of the `{`
+  size_t before = 0; ///< end of the previous field's value, or of the `{`
   bool isFirst = true;
 };
 } // namespace
@@ -128,7 +133,8 @@ static size_t skipValue(std::string_view text, size_t at) {
       if (--depth == 0)
         return at + 1;
     }
-    if (depth == 0 && (c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t'))
+    if (depth == 0 &&
+        (c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t'))
       return at;
     ++at;
   }
@@ -136,12 +142,14 @@ static size_t skipValue(std::string_view text, size_t at) {
 }
 
 static size_t skipBlanks(std::string_view text, size_t at) {
-  while (at < text.size() && std::string_view(" \t\r\n").find(text[at]) != std::string_view::npos)
+  while (at < text.size() &&
+         std::string_view(" \t\r\n").find(text[at]) != std::string_view::npos)
     ++at;
   return at;
 }
 
-static std::optional<FieldSpan> findField(std::string_view text, std::string_view field) {
+static std::optional<FieldSpan> findField(std::string_view text,
+                                          std::string_view field) {
   size_t at = text.find('{');
   if (at == std::string_view::npos)
     return std::nullopt;

@@ -14,12 +14,15 @@ namespace mbc::compiler {
 struct ConfigFacts {
   std::vector<std::string> architectures;
   std::string modelType;
-  DType dtype = DType::BF16; ///< first of dtype, torch_dtype, text_config's; else BF16
-  bool quantised = false;    ///< there is a quantization_config
+  DType dtype =
+      DType::BF16; ///< first of dtype, torch_dtype, text_config's; else BF16
+  bool quantised = false; ///< there is a quantization_config
   std::string quantMethod;
-  int64_t blockRows = 128, blockColumns = 128; ///< quantization_config.weight_block_size
+  int64_t blockRows = 128,
+          blockColumns = 128; ///< quantization_config.weight_block_size
 };
-Result<ConfigFacts> readConfigFacts(std::string_view text, std::string_view origin);
+Result<ConfigFacts> readConfigFacts(std::string_view text,
+                                    std::string_view origin);
 
 /// config.json without a top-level field; every other byte stays as it was,
 /// so that numbers come back as they were written. `text` is valid JSON.

@@ -42,18 +42,20 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
       ++count;
       ignored[i] = true;
       if (used[i]) {
-        diagnostics.error(pattern.where,
-                          fmt::format("`ignore {}` also matches {}, which a rule "
-                                      "reads; narrow the pattern",
-                                      pattern.pattern, name));
+        diagnostics.error(
+            pattern.where,
+            fmt::format("`ignore {}` also matches {}, which a rule "
+                        "reads; narrow the pattern",
+                        pattern.pattern, name));
         break;
       }
     }
     if (count == 0 && !pattern.optional)
-      diagnostics.error(pattern.where,
-                        fmt::format("`ignore {}` matches no tensor; remove it, or "
-                                    "mark it `?` if that is expected",
-                                    pattern.pattern));
+      diagnostics.error(
+          pattern.where,
+          fmt::format("`ignore {}` matches no tensor; remove it, or "
+                      "mark it `?` if that is expected",
+                      pattern.pattern));
   }
   for (uint32_t i = 0; i != used.size(); ++i)
     if (ignored[i])
@@ -68,9 +70,10 @@ static BoundComparison compare(const Checkpoint &checkpoint, uint32_t copy,
   comparison.hasOwner = true;
   comparison.owner = {owner, 0};
   comparison.bytes = tensor.shape.elements() * byteSize(tensor.dtype);
-  comparison.rowBytes = tensor.shape.rank() > 1
-                            ? comparison.bytes / std::max<int64_t>(tensor.shape[0], 1)
-                            : byteSize(tensor.dtype);
+  comparison.rowBytes =
+      tensor.shape.rank() > 1
+          ? comparison.bytes / std::max<int64_t>(tensor.shape[0], 1)
+          : byteSize(tensor.dtype);
   comparison.copyName = tensor.name;
   comparison.ownerName = checkpoint.tensors[owner].name;
   return comparison;
@@ -89,17 +92,20 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
     if (drop)
       return true;
     if (owner == TensorsByName::none) {
-      diagnostics.error(copy.where, fmt::format("{} is tied to {}, which is not in {}",
-                                                copyName, ownerName, checkpoint.root));
+      diagnostics.error(copy.where,
+                        fmt::format("{} is tied to {}, which is not in {}",
+                                    copyName, ownerName, checkpoint.root));
       return true;
     }
-    const StoredTensor &a = checkpoint.tensors[at], &b = checkpoint.tensors[owner];
+    const StoredTensor &a = checkpoint.tensors[at],
+                       &b = checkpoint.tensors[owner];
     if (a.shape != b.shape || a.dtype != b.dtype)
-      diagnostics.error(copy.where,
-                        fmt::format("{} is {} {}, but {} to which it is tied is {} {}; "
-                                    "--copies drop leaves it out",
-                                    copyName, safetensorsName(a.dtype), toString(a.shape),
-                                    ownerName, safetensorsName(b.dtype), toString(b.shape)));
+      diagnostics.error(
+          copy.where,
+          fmt::format("{} is {} {}, but {} to which it is tied is {} {}; "
+                      "--copies drop leaves it out",
+                      copyName, safetensorsName(a.dtype), toString(a.shape),
+                      ownerName, safetensorsName(b.dtype), toString(b.shape)));
     else
       binding.comparisons.push_back(compare(checkpoint, at, owner));
     return true;
@@ -111,17 +117,20 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
       (drop ? binding.dropped : binding.copies).push_back(copy.copy);
       tie(copy, "_scale_inv");
     } else if (!copy.optional) {
-      diagnostics.error(copy.where, fmt::format("{} is not in {}", copy.copy, checkpoint.root));
+      diagnostics.error(copy.where, fmt::format("{} is not in {}", copy.copy,
+                                                checkpoint.root));
     }
   }
   for (const std::string &name : binding.dropped)
-    binding.notes.push_back(fmt::format("{} is left out (--copies drop)", name));
+    binding.notes.push_back(
+        fmt::format("{} is left out (--copies drop)", name));
 }
 
 std::vector<std::string> Coverage::leftOver() const {
   std::vector<std::string> names;
   for (uint32_t i = 0; i != used.size(); ++i)
-    if (!used[i] && (names.empty() || names.back() != checkpoint.tensors[i].name))
+    if (!used[i] &&
+        (names.empty() || names.back() != checkpoint.tensors[i].name))
       names.push_back(checkpoint.tensors[i].name);
   return names;
 }

@@ -9,7 +9,8 @@ namespace mbc::compiler {
 class Coverage {
 public:
   Coverage(const Checkpoint &checkpoint, const TensorsByName &byName)
-      : checkpoint(checkpoint), byName(byName), used(checkpoint.tensors.size()) {}
+      : checkpoint(checkpoint), byName(byName),
+        used(checkpoint.tensors.size()) {}
 
   void use(uint32_t tensor) { used[tensor] = true; }
   bool isUsed(uint32_t tensor) const { return used[tensor]; }

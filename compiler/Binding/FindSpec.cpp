@@ -25,27 +25,33 @@ std::vector<SpecEntry> listSpecs(const std::string &directory,
                                  dsl::Diagnostics &diagnostics) {
   std::vector<SpecEntry> entries;
   std::error_code failed;
-  for (const fs::directory_entry &file : fs::directory_iterator(directory, failed)) {
+  for (const fs::directory_entry &file :
+       fs::directory_iterator(directory, failed)) {
     if (file.path().extension() != ".mbspec")
       continue;
-    dsl::ParseResult spec = dsl::parseFile(file.path().string(), {directory}, diagnostics);
+    dsl::ParseResult spec =
+        dsl::parseFile(file.path().string(), {directory}, diagnostics);
     if (spec)
       entries.push_back({file.path().string(), dsl::header(*spec)});
   }
   if (failed)
-    diagnostics.error({}, fmt::format("cannot read the specs in {}: {}; name a folder "
-                                      "with --spec-path",
-                                      directory, failed.message()));
-  std::sort(entries.begin(), entries.end(),
-            [](const SpecEntry &a, const SpecEntry &b) { return a.path < b.path; });
+    diagnostics.error(
+        {}, fmt::format("cannot read the specs in {}: {}; name a folder "
+                        "with --spec-path",
+                        directory, failed.message()));
+  std::sort(
+      entries.begin(), entries.end(),
+      [](const SpecEntry &a, const SpecEntry &b) { return a.path < b.path; });
   return entries;
 }
 
-static bool contains(const std::vector<std::string> &list, const std::string &word) {
+static bool contains(const std::vector<std::string> &list,
+                     const std::string &word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-static void unknownModel(const ConfigFacts &config, const std::vector<SpecEntry> &specs,
+static void unknownModel(const ConfigFacts &config,
+                         const std::vector<SpecEntry> &specs,
                          dsl::Diagnostics &diagnostics) {
   std::vector<std::string> known;
   for (const SpecEntry &entry : specs)
@@ -55,29 +61,34 @@ static void unknownModel(const ConfigFacts &config, const std::vector<SpecEntry>
   for (const std::string &name : config.architectures)
     if (std::string found = dsl::didYouMean(name, known); !found.empty())
       near = fmt::format("; did you mean {}?", found);
-  diagnostics.error({}, fmt::format("no spec is known for architectures [{}], model_type "
-                                    "\"{}\"{} Known: {}. Name a spec with --spec FILE",
-                                    fmt::join(config.architectures, ", "), config.modelType,
-                                    near.empty() ? "." : near, fmt::join(known, ", ")));
+  diagnostics.error(
+      {}, fmt::format("no spec is known for architectures [{}], model_type "
+                      "\"{}\"{} Known: {}. Name a spec with --spec FILE",
+                      fmt::join(config.architectures, ", "), config.modelType,
+                      near.empty() ? "." : near, fmt::join(known, ", ")));
 }
 
 std::string findSpec(const ConfigFacts &config, const std::string &directory,
-                     std::vector<std::string> &notes, dsl::Diagnostics &diagnostics) {
+                     std::vector<std::string> &notes,
+                     dsl::Diagnostics &diagnostics) {
   // A spec is usually called after its model_type: no need to read them all.
   fs::path byName = fs::path(directory) / (config.modelType + ".mbspec");
   std::error_code ignored;
   if (config.architectures.size() == 1 && !config.modelType.contains('/') &&
       fs::exists(byName, ignored)) {
     dsl::Diagnostics unused;
-    dsl::ParseResult spec = dsl::parseFile(byName.string(), {directory}, unused);
-    if (spec && contains(dsl::header(*spec).architectures, config.architectures.front()))
+    dsl::ParseResult spec =
+        dsl::parseFile(byName.string(), {directory}, unused);
+    if (spec && contains(dsl::header(*spec).architectures,
+                         config.architectures.front()))
       return byName.string();
   }
   std::vector<SpecEntry> specs = listSpecs(directory, diagnostics);
   if (config.architectures.size() > 1) {
-    diagnostics.error({}, fmt::format("config.json names several architectures [{}]; say "
-                                      "which is meant with --spec FILE",
-                                      fmt::join(config.architectures, ", ")));
+    diagnostics.error(
+        {}, fmt::format("config.json names several architectures [{}]; say "
+                        "which is meant with --spec FILE",
+                        fmt::join(config.architectures, ", ")));
     return {};
   }
   for (const SpecEntry &entry : specs)
@@ -85,11 +96,13 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
         contains(entry.header.architectures, config.architectures.front()))
       return entry.path;
   for (const SpecEntry &entry : specs)
-    if (!config.modelType.empty() && contains(entry.header.modelTypes, config.modelType)) {
-      notes.push_back(fmt::format("architectures is [{}]; the spec {} was found by "
-                                  "model_type \"{}\"",
-                                  fmt::join(config.architectures, ", "), entry.header.name,
-                                  config.modelType));
+    if (!config.modelType.empty() &&
+        contains(entry.header.modelTypes, config.modelType)) {
+      notes.push_back(
+          fmt::format("architectures is [{}]; the spec {} was found by "
+                      "model_type \"{}\"",
+                      fmt::join(config.architectures, ", "), entry.header.name,
+                      config.modelType));
       return entry.path;
     }
   unknownModel(config, specs, diagnostics);

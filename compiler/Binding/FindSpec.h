@@ -26,6 +26,7 @@ std::vector<SpecEntry> listSpecs(const std::string &directory,
 /// unknown or ambiguous model is an error that shows what was found, the
 /// nearest known names and how to name a spec by hand.
 std::string findSpec(const ConfigFacts &config, const std::string &directory,
-                     std::vector<std::string> &notes, dsl::Diagnostics &diagnostics);
+                     std::vector<std::string> &notes,
+                     dsl::Diagnostics &diagnostics);
 
 } // namespace mbc::compiler

@@ -57,10 +57,11 @@ private:
     if (!shape || !node.extent)
       return shape;
     if (dim >= shape->rank() || (*shape)[dim] != *node.extent)
-      return wrong(node, fmt::format("{} has shape {}, but the spec gives it {} "
-                                     "along dimension {}",
-                                     describe(node), toString(*shape),
-                                     *node.extent, dim));
+      return wrong(node,
+                   fmt::format("{} has shape {}, but the spec gives it {} "
+                               "along dimension {}",
+                               describe(node), toString(*shape), *node.extent,
+                               dim));
     return shape;
   }
 
@@ -77,9 +78,10 @@ private:
         return part;
       const Node &piece = side[node.children[i]];
       if (dim >= part->rank())
-        return wrong(piece, fmt::format("{} has shape {}: it has no dimension {} "
-                                        "to concatenate along",
-                                        describe(piece), toString(*part), dim));
+        return wrong(piece,
+                     fmt::format("{} has shape {}: it has no dimension {} "
+                                 "to concatenate along",
+                                 describe(piece), toString(*part), dim));
       if (i == 0) {
         whole = *part;
         continue;
@@ -105,9 +107,10 @@ private:
       if (i == 0)
         first = *part;
       else if (*part != first)
-        return wrong(node, fmt::format("{} has shape {}, the first of the stack {}",
-                                       describe(side[node.children[i]]),
-                                       toString(*part), toString(first)));
+        return wrong(node,
+                     fmt::format("{} has shape {}, the first of the stack {}",
+                                 describe(side[node.children[i]]),
+                                 toString(*part), toString(first)));
     }
     if (first.rank() == Shape::maxRank ||
         static_cast<size_t>(node.dim) > first.rank())
@@ -136,12 +139,13 @@ private:
       return wrong(node, fmt::format("{} has shape {}, which cannot become {}: "
                                      "{} and {} elements",
                                      describe(side[node.children[0]]),
-                                     toString(*from), toString(Shape(node.ints)),
-                                     have, wanted));
+                                     toString(*from),
+                                     toString(Shape(node.ints)), have, wanted));
     Shape shape(node.ints);
     for (size_t dim = consumed; dim < from->rank(); ++dim) {
       if (shape.rank() == Shape::maxRank)
-        return wrong(node, "the result has more dimensions than a tensor can have");
+        return wrong(node,
+                     "the result has more dimensions than a tensor can have");
       shape.push_back((*from)[dim]);
     }
     return shape;
@@ -181,7 +185,8 @@ public:
       if (shape != Shape(node.ints))
         return ShapeError{node.where,
                           fmt::format("the constant has shape {}, its place {}",
-                                      toString(Shape(node.ints)), toString(shape))};
+                                      toString(Shape(node.ints)),
+                                      toString(shape))};
       return std::nullopt;
     case OpKind::Concat:
       return concat(node, shape);
@@ -261,18 +266,19 @@ private:
   std::optional<ShapeError> concat(const Node &node, const Shape &shape) {
     size_t dim = node.dim;
     if (dim >= shape.rank())
-      return ShapeError{node.where, fmt::format("shape {} has no dimension {} to "
-                                                "take pieces from",
-                                                toString(shape), dim)};
+      return ShapeError{node.where,
+                        fmt::format("shape {} has no dimension {} to "
+                                    "take pieces from",
+                                    toString(shape), dim)};
     int64_t sum = 0;
     for (uint32_t index : node.children) {
       std::optional<int64_t> extent = extentAlong(side[index], node.dim);
       if (!extent)
-        return ShapeError{side[index].where,
-                          fmt::format("the extent of {} along dimension {} is not "
-                                      "known; write it as `{}:n`",
-                                      describe(side[index]), dim,
-                                      describe(side[index]))};
+        return ShapeError{
+            side[index].where,
+            fmt::format("the extent of {} along dimension {} is not "
+                        "known; write it as `{}:n`",
+                        describe(side[index]), dim, describe(side[index]))};
       Shape part = shape;
       part[dim] = *extent;
       sum += *extent;
@@ -280,10 +286,10 @@ private:
         return error;
     }
     if (sum != shape[dim])
-      return ShapeError{node.where,
-                        fmt::format("the pieces add up to {} along dimension {}, "
-                                    "the whole has {}",
-                                    sum, dim, shape[dim])};
+      return ShapeError{
+          node.where, fmt::format("the pieces add up to {} along dimension {}, "
+                                  "the whole has {}",
+                                  sum, dim, shape[dim])};
     return std::nullopt;
   }
 
@@ -291,10 +297,10 @@ private:
     size_t axis = node.dim;
     if (axis >= shape.rank() ||
         shape[axis] != static_cast<int64_t>(node.children.size()))
-      return ShapeError{node.where,
-                        fmt::format("a stack of {} along dimension {} does not "
-                                    "fit shape {}",
-                                    node.children.size(), axis, toString(shape))};
+      return ShapeError{
+          node.where, fmt::format("a stack of {} along dimension {} does not "
+                                  "fit shape {}",
+                                  node.children.size(), axis, toString(shape))};
     Shape part;
     for (size_t dim = 0; dim != shape.rank(); ++dim)
       if (dim != axis)
@@ -311,20 +317,20 @@ private:
                 (node.rest || shape.rank() == leading.rank()) &&
                 std::equal(leading.begin(), leading.end(), shape.begin());
     if (!fits)
-      return ShapeError{node.where,
-                        fmt::format("the spec reshapes to {}{}, the tensor here "
-                                    "has shape {}",
-                                    toString(leading), node.rest ? " ..." : "",
-                                    toString(shape))};
+      return ShapeError{
+          node.where, fmt::format("the spec reshapes to {}{}, the tensor here "
+                                  "has shape {}",
+                                  toString(leading), node.rest ? " ..." : "",
+                                  toString(shape))};
     const Node &child = side[node.children[0]];
     std::vector<int64_t> from =
         prefix(child).value_or(std::vector{product(node.ints)});
     if (product(from) != product(node.ints))
-      return ShapeError{node.where,
-                        fmt::format("{} has {} elements in its leading axes, the "
-                                    "reshape {}",
-                                    describe(child), product(from),
-                                    product(node.ints))};
+      return ShapeError{
+          node.where,
+          fmt::format("{} has {} elements in its leading axes, the "
+                      "reshape {}",
+                      describe(child), product(from), product(node.ints))};
     Shape inner(from);
     for (size_t dim = leading.rank(); dim < shape.rank(); ++dim)
       inner.push_back(shape[dim]);
@@ -333,9 +339,9 @@ private:
 
   std::optional<ShapeError> transpose(const Node &node, const Shape &shape) {
     if (shape.rank() != node.ints.size())
-      return ShapeError{node.where, fmt::format("shape {} does not have {} axes",
-                                                toString(shape),
-                                                node.ints.size())};
+      return ShapeError{node.where,
+                        fmt::format("shape {} does not have {} axes",
+                                    toString(shape), node.ints.size())};
     Shape from = shape;
     for (size_t dim = 0; dim != node.ints.size(); ++dim)
       from[node.ints[dim]] = shape[dim];

@@ -62,10 +62,11 @@ static void checkExperts(const Options &options, const dsl::Model &model,
   }
   if (model.experts % options.ep != 0)
     diagnostics.error(
-        {}, fmt::format("{} experts do not divide by {} (--ep); legal values "
-                        "are {}",
-                        model.experts, options.ep,
-                        legalValues(model.experts, [](int64_t) { return true; })));
+        {},
+        fmt::format("{} experts do not divide by {} (--ep); legal values "
+                    "are {}",
+                    model.experts, options.ep,
+                    legalValues(model.experts, [](int64_t) { return true; })));
 }
 
 ParallelLayout makeLayout(const Options &options, const dsl::Model &model,

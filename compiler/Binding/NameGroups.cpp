@@ -31,14 +31,16 @@ static Template split(std::string_view name) {
   Template result;
   for (size_t at = 0; at != name.size();) {
     size_t end = at;
-    while (end != name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
+    while (end != name.size() &&
+           std::isdigit(static_cast<unsigned char>(name[end])))
       ++end;
     if (end == at || !endsSegment(name, end) || end - at > 9) {
       end = std::max(end, at + 1);
       result.text.append(name.substr(at, end - at));
     } else {
       result.text.push_back('\0');
-      result.numbers.push_back(std::stoll(std::string(name.substr(at, end - at))));
+      result.numbers.push_back(
+          std::stoll(std::string(name.substr(at, end - at))));
     }
     at = end;
   }
@@ -59,7 +61,8 @@ static std::string numbersText(const std::set<long long> &numbers) {
       text += "...";
       break;
     }
-    text += begin == end ? std::to_string(begin) : fmt::format("{}..{}", begin, end);
+    text += begin == end ? std::to_string(begin)
+                         : fmt::format("{}..{}", begin, end);
   }
   return text + "}";
 }
@@ -84,7 +87,8 @@ std::vector<NameGroup> groupNames(std::span<const std::string> names) {
     Template form = split(names[i]);
     auto [it, isNew] = byTemplate.try_emplace(form.text, groups.size());
     if (isNew)
-      groups.push_back({form.text, i, 0, std::vector<std::set<long long>>(form.numbers.size())});
+      groups.push_back({form.text, i, 0,
+                        std::vector<std::set<long long>>(form.numbers.size())});
     Members &members = groups[it->second];
     ++members.count;
     for (size_t place = 0; place != form.numbers.size(); ++place)

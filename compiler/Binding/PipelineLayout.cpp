@@ -61,11 +61,12 @@ static void cutHybridEvenly(const dsl::Model &model, const std::string &main,
       candidates.push_back(p);
   if (static_cast<int64_t>(candidates.size()) < layout.pp - 1) {
     diagnostics.error(
-        {}, fmt::format("--pp {}: stages of {} begin before \"{}\" layers only, "
-                        "and the pattern \"{}\" has {} such places; at most "
-                        "--pp {} is possible",
-                        layout.pp, model.name, model.patternCutBefore, main,
-                        candidates.size(), candidates.size() + 1));
+        {},
+        fmt::format("--pp {}: stages of {} begin before \"{}\" layers only, "
+                    "and the pattern \"{}\" has {} such places; at most "
+                    "--pp {} is possible",
+                    layout.pp, model.name, model.patternCutBefore, main,
+                    candidates.size(), candidates.size() + 1));
     layout.stageLayers.assign(layout.pp, 0);
     return;
   }
@@ -74,13 +75,16 @@ static void cutHybridEvenly(const dsl::Model &model, const std::string &main,
   int64_t begin = 0;
   for (int64_t end : cuts) {
     layout.stageLayers.push_back(end - begin);
-    layout.pattern += (begin == 0 ? "" : "|") + main.substr(begin, end - begin);
+    if (begin != 0)
+      layout.pattern += '|';
+    layout.pattern.append(main, begin, end - begin);
     begin = end;
   }
 }
 
 /// A pattern with separators, as the user wrote it.
-static void checkWrittenPattern(const dsl::Model &model, const std::string &main,
+static void checkWrittenPattern(const dsl::Model &model,
+                                const std::string &main,
                                 const std::string &written,
                                 ParallelLayout &layout,
                                 Diagnostics &diagnostics) {
@@ -100,7 +104,8 @@ static void checkWrittenPattern(const dsl::Model &model, const std::string &main
                                       written, segments, layout.pp));
   for (size_t bar = layout.pattern.find('|'); bar != std::string::npos;
        bar = layout.pattern.find('|', bar + 1)) {
-    char first = bar + 1 < layout.pattern.size() ? layout.pattern[bar + 1] : ' ';
+    char first =
+        bar + 1 < layout.pattern.size() ? layout.pattern[bar + 1] : ' ';
     if (!model.patternCutBefore.empty() &&
         model.patternCutBefore.find(first) == std::string::npos)
       diagnostics.error(
@@ -147,7 +152,8 @@ private:
         return std::nullopt;
       ++at_; // the closing bracket
       part = *inner;
-    } else if (std::string_view("EtmL|").find(symbol) != std::string_view::npos) {
+    } else if (std::string_view("EtmL|").find(symbol) !=
+               std::string_view::npos) {
       part = symbol;
     } else {
       return std::nullopt;
@@ -203,9 +209,11 @@ static void readLayoutText(const Options &options, const dsl::Model &model,
   size_t first = symbols->find('|'), last = symbols->rfind('|');
   size_t embedding = symbols->find('E'), mtp = symbols->find('m');
   if (embedding != std::string::npos && embedding > first)
-    diagnostics.error({}, "--pipeline-layout: the embedding (E) belongs to the first stage");
+    diagnostics.error(
+        {}, "--pipeline-layout: the embedding (E) belongs to the first stage");
   if (mtp != std::string::npos && last != std::string::npos && mtp < last)
-    diagnostics.error({}, "--pipeline-layout: MTP layers (m) belong to the last stage");
+    diagnostics.error(
+        {}, "--pipeline-layout: MTP layers (m) belong to the last stage");
 }
 
 static void cutByCounts(const Options &options, const dsl::Model &model,
@@ -223,10 +231,11 @@ static void cutByCounts(const Options &options, const dsl::Model &model,
   }
   if (stages != 0 && layers % stages != 0) {
     std::string hint =
-        fixed != 0 ? std::string("choose other stage sizes")
-                   : fmt::format("legal values are {}, or give "
-                                 "--first-stage-layers and --last-stage-layers",
-                                 legalValues(layers, [](int64_t) { return true; }));
+        fixed != 0
+            ? std::string("choose other stage sizes")
+            : fmt::format("legal values are {}, or give "
+                          "--first-stage-layers and --last-stage-layers",
+                          legalValues(layers, [](int64_t) { return true; }));
     diagnostics.error({}, fmt::format("{} layers do not divide by {} stages "
                                       "(--pp {}); {}",
                                       layers, stages, layout.pp, hint));
@@ -262,7 +271,8 @@ void cutPipeline(const Options &options, const dsl::Model &model,
   if (options.pipelineLayout.empty())
     cutHybridEvenly(model, main, layout, diagnostics);
   else
-    checkWrittenPattern(model, main, options.pipelineLayout, layout, diagnostics);
+    checkWrittenPattern(model, main, options.pipelineLayout, layout,
+                        diagnostics);
   layout.pattern += rest;
 }
 

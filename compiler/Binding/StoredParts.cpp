@@ -34,9 +34,12 @@ RankName parseRank(std::string_view text) {
     if (digits == std::string_view::npos)
       continue;
     std::string_view name = part.substr(0, digits);
-    int64_t number = std::strtoll(std::string(part.substr(digits)).c_str(), nullptr, 10);
-    (name == "tp" ? rank.tp : name == "pp" ? rank.pp : name == "ep" ? rank.ep : rank.etp) =
-        number;
+    int64_t number =
+        std::strtoll(std::string(part.substr(digits)).c_str(), nullptr, 10);
+    (name == "tp"   ? rank.tp
+     : name == "pp" ? rank.pp
+     : name == "ep" ? rank.ep
+                    : rank.etp) = number;
   }
   return rank;
 }
@@ -123,12 +126,14 @@ Result<StoredOperand> rankParts(const Checkpoint &checkpoint,
   }
   for (int64_t rank = 0; rank != ranks; ++rank) {
     if (ofRank[rank] == TensorsByName::none)
-      return fail("{}: TP rank {} of {} has no file with it", first.name, rank, ranks);
+      return fail("{}: TP rank {} of {} has no file with it", first.name, rank,
+                  ranks);
     const StoredTensor &local = checkpoint.tensors[ofRank[rank]];
     if (local.shape != first.shape || local.dtype != first.dtype)
       return fail("{} is {} {} on rank {} and {} {} on rank {}", first.name,
-                  safetensorsName(first.dtype), toString(first.shape), first.rank,
-                  safetensorsName(local.dtype), toString(local.shape), local.rank);
+                  safetensorsName(first.dtype), toString(first.shape),
+                  first.rank, safetensorsName(local.dtype),
+                  toString(local.shape), local.rank);
     operand.type.parts.push_back(placeLocal(local.shape, cut, rank, ranks));
     operand.refs.push_back({ofRank[rank], 0});
   }

@@ -35,7 +35,8 @@ static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
 }
 
 std::string writeRecord(const BindInput &input, const Binding &binding,
-                        const std::string &specName, const std::string &specText) {
+                        const std::string &specName,
+                        const std::string &specText) {
   Json head;
   head["schema"] = schema;
   head["mbc"] = version;
@@ -81,12 +82,15 @@ Result<Record> readRecord(const std::string &text) {
     record.spec = it->value("name", std::string());
   if (auto it = json->find("tensors"); it != json->end() && it->is_array())
     for (const Json &row : *it) {
-      if (!row.is_array() || row.size() != 3 || !row[0].is_string() || !row[1].is_string() ||
-          !row[2].is_string())
-        return fail("mbc/record.json: a tensor is [name, dtype, file], not {}", row.dump());
-      std::optional<DType> dtype = dtypeFromSafetensors(row[1].get_ref<const std::string &>());
+      if (!row.is_array() || row.size() != 3 || !row[0].is_string() ||
+          !row[1].is_string() || !row[2].is_string())
+        return fail("mbc/record.json: a tensor is [name, dtype, file], not {}",
+                    row.dump());
+      std::optional<DType> dtype =
+          dtypeFromSafetensors(row[1].get_ref<const std::string &>());
       if (!dtype)
-        return fail("mbc/record.json: {} has the unknown dtype {}", row[0].dump(), row[1].dump());
+        return fail("mbc/record.json: {} has the unknown dtype {}",
+                    row[0].dump(), row[1].dump());
       record.tensors.push_back({row[0], *dtype, row[2]});
     }
   for (uint32_t i = 0; i != record.tensors.size(); ++i)

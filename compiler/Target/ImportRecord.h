@@ -10,7 +10,8 @@ namespace mbc::compiler {
 /// The text of `mbc/record.json`: what an import has to leave so that the way
 /// back gives the same HF checkpoint.
 std::string writeRecord(const BindInput &input, const Binding &binding,
-                        const std::string &specName, const std::string &specText);
+                        const std::string &specName,
+                        const std::string &specText);
 
 /// Reads it back. An unknown schema number is an error.
 Result<Record> readRecord(const std::string &text);

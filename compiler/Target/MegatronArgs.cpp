@@ -40,9 +40,11 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
   args["world_size"] = layout.pp * layout.stageRanks;
   args["data_parallel_size"] = layout.stageRanks / layout.tp;
   args["decoder_first_pipeline_num_layers"] =
-      options.firstStageLayers != 0 ? Json(options.firstStageLayers) : Json(nullptr);
-  args["decoder_last_pipeline_num_layers"] =
-      options.lastStageLayers != 0 ? Json(options.lastStageLayers) : Json(nullptr);
+      options.firstStageLayers != 0 ? Json(options.firstStageLayers)
+                                    : Json(nullptr);
+  args["decoder_last_pipeline_num_layers"] = options.lastStageLayers != 0
+                                                 ? Json(options.lastStageLayers)
+                                                 : Json(nullptr);
   if (layout.pattern.empty() && !options.pipelineLayout.empty())
     args["pipeline_model_parallel_layout"] = options.pipelineLayout;
   args["padded_vocab_size"] = paddedVocab;
@@ -65,9 +67,10 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
 static Result<int64_t> sizeOf(const Json &args, const char *field) {
   auto it = args.find(field);
   if (it == args.end() || !it->is_number_integer() || *it < 1)
-    return fail("the checkpoint's args hold no {}, without which per-rank files "
-                "cannot be put together",
-                field);
+    return fail(
+        "the checkpoint's args hold no {}, without which per-rank files "
+        "cannot be put together",
+        field);
   return it->get<int64_t>();
 }
 
@@ -77,8 +80,9 @@ Result<ParallelLayout> layoutFromArgs(const std::string &argsJson) {
     return std::unexpected(state.error());
   auto args = state->find("args");
   if (args == state->end() || !args->is_object())
-    return fail("the checkpoint holds no args, without which per-rank files cannot "
-                "be put together");
+    return fail(
+        "the checkpoint holds no args, without which per-rank files cannot "
+        "be put together");
   ParallelLayout layout;
   for (auto [field, size] :
        {std::pair{"tensor_model_parallel_size", &layout.tp},

@@ -9,7 +9,8 @@
 namespace mbc::compiler {
 
 namespace {
-constexpr uint64_t defaultShardSize = 5'000'000'000; // as the field's own writers
+constexpr uint64_t defaultShardSize =
+    5'000'000'000; // as the field's own writers
 
 /// A tensor to write: which output of which instance makes it.
 struct Made {
@@ -37,7 +38,8 @@ public:
 
 private:
   void collect() {
-    std::vector<InstancePlace> places = placesOfInstances(input.model, input.binding);
+    std::vector<InstancePlace> places =
+        placesOfInstances(input.model, input.binding);
     for (uint32_t i = 0; i != places.size(); ++i) {
       if (places[i].boundClass == UINT32_MAX)
         continue;
@@ -46,10 +48,12 @@ private:
         const FusedOutput &output = fused.outputs[o];
         const std::string &name = input.model.instances[i].hf[output.operand];
         uint64_t bytes = output.shape.elements() * byteSize(output.dtype);
-        made.push_back({name, places[i].boundClass, places[i].row, o, false, 0, bytes});
+        made.push_back(
+            {name, places[i].boundClass, places[i].row, o, false, 0, bytes});
         for (const auto &[copy, owner] : split.copies)
           if (owner == name)
-            made.push_back({copy, places[i].boundClass, places[i].row, o, true, 0, bytes});
+            made.push_back(
+                {copy, places[i].boundClass, places[i].row, o, true, 0, bytes});
       }
     }
   }
@@ -57,18 +61,20 @@ private:
   /// The record's files and order while they still fit; else files by size,
   /// in the order of the rules.
   Result<void> chooseFiles() {
-    bool recorded = split.record && split.maxShardSize == 0 &&
-                    std::all_of(made.begin(), made.end(), [&](const Made &tensor) {
-                      const RecordedTensor *known = split.record->find(tensor.name);
-                      return known && isPlainName(known->file);
-                    });
+    bool recorded =
+        split.record && split.maxShardSize == 0 &&
+        std::all_of(made.begin(), made.end(), [&](const Made &tensor) {
+          const RecordedTensor *known = split.record->find(tensor.name);
+          return known && isPlainName(known->file);
+        });
     order.resize(made.size());
     std::iota(order.begin(), order.end(), 0u);
     if (recorded) {
       useRecordedFiles();
       return {};
     }
-    uint64_t limit = split.maxShardSize != 0 ? split.maxShardSize : defaultShardSize;
+    uint64_t limit =
+        split.maxShardSize != 0 ? split.maxShardSize : defaultShardSize;
     uint64_t filled = 0;
     uint32_t file = 0;
     for (Made &tensor : made) {
@@ -81,21 +87,28 @@ private:
     }
     uint32_t count = made.empty() ? 0 : file + 1;
     for (uint32_t f = 0; f != count; ++f)
-      target.files.push_back({count == 1 ? "model.safetensors"
-                                         : fmt::format("model-{:05}-of-{:05}.safetensors",
-                                                       f + 1, count), 0, {}});
+      target.files.push_back(
+          {count == 1
+               ? "model.safetensors"
+               : fmt::format("model-{:05}-of-{:05}.safetensors", f + 1, count),
+           0,
+           {}});
     return {};
   }
 
   static bool isPlainName(const std::string &file) {
-    return file.ends_with(".safetensors") && !file.contains('/') && !file.starts_with('.');
+    return file.ends_with(".safetensors") && !file.contains('/') &&
+           !file.starts_with('.');
   }
 
   void useRecordedFiles() {
     const Record &record = *split.record;
-    auto position = [&](uint32_t i) { return record.find(made[i].name) - record.tensors.data(); };
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return position(a) < position(b); });
+    auto position = [&](uint32_t i) {
+      return record.find(made[i].name) - record.tensors.data();
+    };
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return position(a) < position(b);
+    });
     std::unordered_map<std::string_view, uint32_t> ids;
     for (uint32_t i : order) {
       const std::string &file = record.find(made[i].name)->file;
@@ -123,15 +136,18 @@ private:
       target.files[f].literal = header->bytes;
       target.files[f].size = header->fileSize;
       for (size_t k = 0; k != entries.size(); ++k)
-        addItem(tensorsOfFile[f][k], f, std::move(entries[k]), header->offsets[k]);
+        addItem(tensorsOfFile[f][k], f, std::move(entries[k]),
+                header->offsets[k]);
     }
     return {};
   }
 
-  void addItem(uint32_t index, uint32_t file, SafetensorsEntry entry, uint64_t offset) {
+  void addItem(uint32_t index, uint32_t file, SafetensorsEntry entry,
+               uint64_t offset) {
     itemOf[index] = target.items.size();
-    target.items.push_back({file, static_cast<uint32_t>(target.tensors.size()), 0,
-                            static_cast<uint32_t>(target.starts.size()), offset});
+    target.items.push_back({file, static_cast<uint32_t>(target.tensors.size()),
+                            0, static_cast<uint32_t>(target.starts.size()),
+                            offset});
     for (size_t dim = 0; dim != entry.shape.rank(); ++dim)
       target.starts.push_back(0);
     target.tensors.push_back({std::move(entry.name), entry.dtype, entry.shape});
@@ -161,7 +177,8 @@ private:
 };
 } // namespace
 
-Result<Target> placeSafetensors(const TargetInput &input, const SplitOptions &split) {
+Result<Target> placeSafetensors(const TargetInput &input,
+                                const SplitOptions &split) {
   return SafetensorsPlacer(input, split).place();
 }
 

@@ -62,11 +62,12 @@ private:
     return name.layer ? layout.stageOfLayer(*name.layer) : 0;
   }
 
-  int64_t rankOf(const MegatronName &name, dsl::Stage stage, const dsl::Shard &shard,
-                 int64_t shardRank) const {
+  int64_t rankOf(const MegatronName &name, dsl::Stage stage,
+                 const dsl::Shard &shard, int64_t shardRank) const {
     if (shard.expert && name.expert)
       return layout.expertRank(stageOf(name, stage),
-                               *name.expert / (model.experts / layout.ep), shardRank);
+                               *name.expert / (model.experts / layout.ep),
+                               shardRank);
     return layout.denseRank(stageOf(name, stage), shardRank);
   }
 
@@ -76,13 +77,15 @@ private:
     for (const dsl::ExtraState &state : model.extraStates) {
       bool perExpert = state.experts != 0;
       for (int64_t e = 0; e != std::max<int64_t>(state.experts, 1); ++e) {
-        std::string module = state.module + (perExpert ? std::to_string(e) : "");
+        std::string module =
+            state.module + (perExpert ? std::to_string(e) : "");
         MegatronName name = parseMegatronName(module);
         if (perExpert)
           name.expert = e;
         dsl::Shard shard;
         shard.expert = perExpert;
-        dsl::Stage stage = isLastStage(state.module) ? dsl::Stage::Last : dsl::Stage::ByName;
+        dsl::Stage stage =
+            isLastStage(state.module) ? dsl::Stage::Last : dsl::Stage::ByName;
         uint32_t file = fileOf(rankOf(name, stage, shard, 0));
         target.objects.push_back(extraStateKey(module, rules));
         target.objectFiles.push_back(file);
@@ -92,8 +95,8 @@ private:
   }
 
   static bool isLastStage(const std::string &module) {
-    return module.ends_with("final_layernorm") || module.ends_with("final_norm") ||
-           module.ends_with("output_layer");
+    return module.ends_with("final_layernorm") ||
+           module.ends_with("final_norm") || module.ends_with("output_layer");
   }
 
   /// An item's size depends on its dtype and shape alone.
@@ -111,7 +114,8 @@ private:
   }
 
   uint64_t measure(const BoundClass &bound, const FusedOutput &output) const {
-    const dsl::RuleInstance &instance = model.instances[bound.instances.front()];
+    const dsl::RuleInstance &instance =
+        model.instances[bound.instances.front()];
     TensorKey key = torchDistKey(instance.megatron[output.operand], "", rules);
     Shape stored;
     for (size_t axis = 0; axis != key.axes.rank(); ++axis)
@@ -120,7 +124,9 @@ private:
       stored.push_back(extent);
     uint64_t data = output.shape.elements() * byteSize(output.dtype);
     uint64_t size =
-        layoutArchive("archive", tensorPickle(output.dtype, stored.dims()).size(), {&data, 1})
+        layoutArchive("archive",
+                      tensorPickle(output.dtype, stored.dims()).size(),
+                      {&data, 1})
             .totalBytes;
     return (size + itemAlignment - 1) / itemAlignment * itemAlignment;
   }
@@ -132,10 +138,11 @@ private:
     const dsl::Shard &shard = type.mapping->shard;
     bool named = shard.kind == dsl::ShardKind::Section;
     if (named && shard.sections.empty())
-      return fail("{}:{}: {} has sections without names, and torch_dist keys end in "
-                  "them: write shard=section(query,key,value), or use --format torch",
-                  type.mapping->where.file ? type.mapping->where.file->path : "",
-                  type.mapping->where.line, instance.megatron.front());
+      return fail(
+          "{}:{}: {} has sections without names, and torch_dist keys end in "
+          "them: write shard=section(query,key,value), or use --format torch",
+          type.mapping->where.file ? type.mapping->where.file->path : "",
+          type.mapping->where.line, instance.megatron.front());
     uint32_t lastOperand = UINT32_MAX;
     MegatronName name;
     std::vector<Place> sections; // of the operand at hand
@@ -150,10 +157,13 @@ private:
       int64_t rank = rankOf(name, type.mapping->stage, shard, output.rank);
       uint32_t file = fileOf(rank);
       TargetItem item{file, at.tensor, static_cast<uint32_t>(rank),
-                      static_cast<uint32_t>(target.starts.size()), target.files[file].size};
+                      static_cast<uint32_t>(target.starts.size()),
+                      target.files[file].size};
       target.files[file].size += itemBytes[place.boundClass][o];
-      target.starts.insert(target.starts.end(), at.index.begin(), at.index.end());
-      target.starts.insert(target.starts.end(), output.start.begin(), output.start.end());
+      target.starts.insert(target.starts.end(), at.index.begin(),
+                           at.index.end());
+      target.starts.insert(target.starts.end(), output.start.begin(),
+                           output.start.end());
       target.classes[place.boundClass].items.push_back(target.items.size());
       target.items.push_back(item);
     }
@@ -172,13 +182,15 @@ private:
     const Shape &whole = type.megatron[output.operand].shape;
     std::vector<Place> places;
     if (shard.kind != dsl::ShardKind::Section) {
-      places.push_back(tensorOf(torchDistKey(name, "", rules), output.dtype, whole));
+      places.push_back(
+          tensorOf(torchDistKey(name, "", rules), output.dtype, whole));
       return places;
     }
     for (size_t s = 0; s != shard.sections.size(); ++s) {
       Shape shape = whole;
       shape[0] = type.sections[output.operand][s];
-      places.push_back(tensorOf(torchDistKey(name, shard.sections[s], rules), output.dtype, shape));
+      places.push_back(tensorOf(torchDistKey(name, shard.sections[s], rules),
+                                output.dtype, shape));
     }
     return places;
   }

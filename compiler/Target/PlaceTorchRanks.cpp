@@ -56,8 +56,8 @@ private:
     itemsOfFile.resize(files.size());
   }
 
-  bool holds(const RankFile &file, const MegatronName &name, const dsl::Mapping &mapping,
-             int64_t shardRank) const {
+  bool holds(const RankFile &file, const MegatronName &name,
+             const dsl::Mapping &mapping, int64_t shardRank) const {
     if (!onStage(file.stage, name, mapping.stage))
       return false;
     const dsl::Shard &shard = mapping.shard;
@@ -73,7 +73,8 @@ private:
     return mapping.shard.expert ? layout.etp : layout.tp;
   }
 
-  bool onStage(int64_t stage, const MegatronName &name, dsl::Stage where) const {
+  bool onStage(int64_t stage, const MegatronName &name,
+               dsl::Stage where) const {
     bool first = stage == 0, last = stage == layout.pp - 1;
     if (where == dsl::Stage::FirstAndLast)
       return first || last;
@@ -115,24 +116,29 @@ private:
     if (place.row == 0)
       placed.outputs = outputs;
     else if (placed.outputs != outputs)
-      return fail("{} is stored a different number of times than {}, which is the same "
-                  "rule",
-                  instance.megatron.front(),
-                  model.instances[input.binding.classes[place.boundClass].instances.front()]
-                      .megatron.front());
+      return fail(
+          "{} is stored a different number of times than {}, which is the same "
+          "rule",
+          instance.megatron.front(),
+          model
+              .instances[input.binding.classes[place.boundClass]
+                             .instances.front()]
+              .megatron.front());
     return {};
   }
 
   /// A tied Megatron parameter has no rule: where its stage is another than
   /// its owner's, that stage's files hold the owner's values under its name.
-  void addTiedCopies(const std::string &owner, const FusedOutput &output, uint32_t index,
-                     PlacedClass &placed, std::vector<uint32_t> &outputs) {
+  void addTiedCopies(const std::string &owner, const FusedOutput &output,
+                     uint32_t index, PlacedClass &placed,
+                     std::vector<uint32_t> &outputs) {
     if (layout.pp == 1)
       return;
     for (const dsl::TiedCopy &tie : model.ties)
       if (tie.side == dsl::Side::Megatron && tie.owner == owner)
         for (uint32_t f = 0; f != files.size(); ++f)
-          if (onStage(files[f].stage, {}, tie.stage) && files[f].tp == output.rank) {
+          if (onStage(files[f].stage, {}, tie.stage) &&
+              files[f].tp == output.rank) {
             addItem(placed, f, tie.copy, output);
             outputs.push_back(index);
           }
@@ -164,7 +170,8 @@ private:
       Result<std::string> pickle = rankFilePickle(input.commonJson, tensors);
       if (!pickle)
         return std::unexpected(pickle.error());
-      ArchiveLayout archive = layoutArchive(rankFileRoot, pickle->size(), sizes);
+      ArchiveLayout archive =
+          layoutArchive(rankFileRoot, pickle->size(), sizes);
       target.files[f].literal = std::move(*pickle);
       target.files[f].size = archive.totalBytes;
       for (size_t k = 0; k != itemsOfFile[f].size(); ++k)

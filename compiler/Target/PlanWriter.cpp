@@ -12,26 +12,30 @@ namespace {
 class PlanWriter {
 public:
   PlanWriter(const PlanContent &content, const Checkpoint &checkpoint,
-             const Binding &binding, const TensorProgram &program, const Target &target)
-      : content(content), checkpoint(checkpoint), binding(binding), program(program),
-        target(target), builder(1 << 20) {}
+             const Binding &binding, const TensorProgram &program,
+             const Target &target)
+      : content(content), checkpoint(checkpoint), binding(binding),
+        program(program), target(target), builder(1 << 20) {}
 
   Result<std::string> write() {
     numberSources();
     std::vector<fb::Offset<plan::Class>> classes;
     for (size_t c = 0; c != binding.classes.size(); ++c) {
-      size_t expected = binding.classes[c].instances.size() * target.classes[c].outputs.size();
+      size_t expected = binding.classes[c].instances.size() *
+                        target.classes[c].outputs.size();
       if (target.classes[c].items.size() != expected)
         return fail("the rule at {} makes {} tensors where {} have a place",
-                    placeOf(binding.classes[c]), expected, target.classes[c].items.size());
+                    placeOf(binding.classes[c]), expected,
+                    target.classes[c].items.size());
       classes.push_back(writeClass(c));
     }
     finish(classes);
     if (builder.GetSize() > 0x7fffffffu)
       return fail("the plan takes {} bytes, more than the 2 GiB of its format",
                   builder.GetSize());
-    return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
-                       builder.GetSize());
+    return std::string(
+        reinterpret_cast<const char *>(builder.GetBufferPointer()),
+        builder.GetSize());
   }
 
 private:
@@ -60,7 +64,8 @@ private:
     sources.push_back(plan::Source(piece.file, piece.offset));
     const std::string &rank = tensor.rank;
     names.push_back(builder.CreateString(
-        rank.empty() ? tensor.name : fmt::format("{} ({})", tensor.name, rank)));
+        rank.empty() ? tensor.name
+                     : fmt::format("{} ({})", tensor.name, rank)));
   }
 
   static std::string placeOf(const BoundClass &bound) {
@@ -68,7 +73,8 @@ private:
     if (!where.file)
       return "the spec";
     std::string path = where.file->path;
-    return fmt::format("{}:{}:{}", path.substr(path.rfind('/') + 1), where.line, where.column);
+    return fmt::format("{}:{}:{}", path.substr(path.rfind('/') + 1), where.line,
+                       where.column);
   }
 
   fb::Offset<plan::Class> writeClass(size_t index) {
@@ -76,36 +82,43 @@ private:
     const FusedClass &fused = program.classes[index];
     std::vector<fb::Offset<plan::Input>> inputs;
     for (const FusedInput &input : fused.inputs)
-      inputs.push_back(plan::CreateInput(builder, static_cast<uint8_t>(input.dtype), input.elements));
+      inputs.push_back(plan::CreateInput(
+          builder, static_cast<uint8_t>(input.dtype), input.elements));
     std::vector<fb::Offset<plan::Output>> written;
     for (uint32_t o = 0; o != fused.outputs.size(); ++o)
       written.push_back(writeOutput(fused.outputs[o], leadingAxes(index, o)));
     std::vector<fb::Offset<plan::Output>> outputs;
     for (uint32_t o : target.classes[index].outputs)
       outputs.push_back(written[o]);
-    return plan::CreateClass(builder, builder.CreateString(bound.type.mapping->label),
-                             builder.CreateString(placeOf(bound)), builder.CreateVector(inputs),
-                             builder.CreateVector(outputs),
-                             builder.CreateVector(sourceRows(bound, fused)),
-                             builder.CreateVector(target.classes[index].items));
+    return plan::CreateClass(
+        builder, builder.CreateString(bound.type.mapping->label),
+        builder.CreateString(placeOf(bound)), builder.CreateVector(inputs),
+        builder.CreateVector(outputs),
+        builder.CreateVector(sourceRows(bound, fused)),
+        builder.CreateVector(target.classes[index].items));
   }
 
   /// instances x inputs: which source each input of each instance is.
-  std::vector<uint32_t> sourceRows(const BoundClass &bound, const FusedClass &fused) const {
+  std::vector<uint32_t> sourceRows(const BoundClass &bound,
+                                   const FusedClass &fused) const {
     bool isImport = binding.direction == Direction::Import;
-    const std::vector<OperandType> &operands = isImport ? bound.type.hf : bound.type.megatron;
+    const std::vector<OperandType> &operands =
+        isImport ? bound.type.hf : bound.type.megatron;
     std::vector<uint32_t> firstRef; // of each operand
     uint32_t count = 0;
     for (const OperandType &operand : operands) {
       firstRef.push_back(count);
-      count += std::max<size_t>(operand.parts.size(), 1) + operand.scale.has_value();
+      count +=
+          std::max<size_t>(operand.parts.size(), 1) + operand.scale.has_value();
     }
     std::vector<uint32_t> rows;
     rows.reserve(bound.instances.size() * fused.inputs.size());
     for (size_t row = 0; row != bound.instances.size(); ++row)
       for (const FusedInput &input : fused.inputs) {
-        uint32_t parts = std::max<size_t>(operands[input.operand].parts.size(), 1);
-        uint32_t at = firstRef[input.operand] + (input.isScale ? parts : input.part);
+        uint32_t parts =
+            std::max<size_t>(operands[input.operand].parts.size(), 1);
+        uint32_t at =
+            firstRef[input.operand] + (input.isScale ? parts : input.part);
         const SourceRef &ref = bound.refs[row * bound.refsPerInstance + at];
         rows.push_back(sourceOf[ref.tensor][ref.piece]);
       }
@@ -113,25 +126,28 @@ private:
   }
 
   /// `leading`: axes of extent 1 that come before the output's own, as stored.
-  fb::Offset<plan::Output> writeOutput(const FusedOutput &output, size_t leading) {
+  fb::Offset<plan::Output> writeOutput(const FusedOutput &output,
+                                       size_t leading) {
     std::vector<fb::Offset<plan::Box>> boxes;
     for (const Box &box : output.boxes) {
       std::vector<plan::Dim> dims;
       for (const BoxDim &dim : box.dims)
         dims.push_back(plan::Dim(dim.count, dim.source, dim.target));
-      boxes.push_back(plan::CreateBox(builder, box.input, box.sourceOffset, box.targetOffset,
-                                      builder.CreateVectorOfStructs(dims), box.fill));
+      boxes.push_back(plan::CreateBox(
+          builder, box.input, box.sourceOffset, box.targetOffset,
+          builder.CreateVectorOfStructs(dims), box.fill));
     }
     std::vector<fb::Offset<plan::Scales>> scales;
     for (size_t input = 0; input != output.scales.size(); ++input)
       if (const std::optional<InputScales> &scale = output.scales[input])
-        scales.push_back(plan::CreateScales(builder, scale->input, scale->columns,
-                                            scale->scaleColumns, scale->blockRows,
-                                            scale->blockColumns, input));
+        scales.push_back(plan::CreateScales(
+            builder, scale->input, scale->columns, scale->scaleColumns,
+            scale->blockRows, scale->blockColumns, input));
     std::vector<int64_t> shape(leading, 1);
     shape.insert(shape.end(), output.shape.begin(), output.shape.end());
     return plan::CreateOutput(builder, static_cast<uint8_t>(output.dtype),
-                              builder.CreateVector(shape), output.shape.elements(),
+                              builder.CreateVector(shape),
+                              output.shape.elements(),
                               builder.CreateVector(boxes), output.kernel,
                               builder.CreateVector(scales));
   }
@@ -141,12 +157,14 @@ private:
     const PlacedClass &placed = target.classes[index];
     for (size_t k = 0; k != placed.outputs.size(); ++k)
       if (placed.outputs[k] == output)
-        return target.tensors[target.items[placed.items[k]].tensor].shape.rank() -
+        return target.tensors[target.items[placed.items[k]].tensor]
+                   .shape.rank() -
                program.classes[index].outputs[output].shape.rank();
     return 0;
   }
 
-  std::vector<fb::Offset<fb::String>> stringsOf(const std::vector<std::string> &list) {
+  std::vector<fb::Offset<fb::String>>
+  stringsOf(const std::vector<std::string> &list) {
     std::vector<fb::Offset<fb::String>> strings;
     for (const std::string &text : list)
       strings.push_back(builder.CreateString(text));
@@ -154,18 +172,21 @@ private:
   }
 
   fb::Offset<fb::Vector<uint8_t>> bytesOf(const std::string &bytes) {
-    return builder.CreateVector(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+    return builder.CreateVector(reinterpret_cast<const uint8_t *>(bytes.data()),
+                                bytes.size());
   }
 
   std::vector<fb::Offset<plan::Comparison>> comparisons() {
     std::vector<fb::Offset<plan::Comparison>> written;
     for (const BoundComparison &comparison : binding.comparisons) {
-      int64_t second = comparison.hasOwner
-                           ? sourceOf[comparison.owner.tensor][comparison.owner.piece]
-                           : -1;
+      int64_t second =
+          comparison.hasOwner
+              ? sourceOf[comparison.owner.tensor][comparison.owner.piece]
+              : -1;
       written.push_back(plan::CreateComparison(
-          builder, sourceOf[comparison.copy.tensor][comparison.copy.piece], second,
-          comparison.bytes, comparison.rowBytes, builder.CreateString(comparison.copyName),
+          builder, sourceOf[comparison.copy.tensor][comparison.copy.piece],
+          second, comparison.bytes, comparison.rowBytes,
+          builder.CreateString(comparison.copyName),
           builder.CreateString(comparison.ownerName), comparison.copyOffset,
           comparison.ownerOffset));
     }
@@ -175,19 +196,23 @@ private:
   void finish(const std::vector<fb::Offset<plan::Class>> &classes) {
     std::vector<fb::Offset<plan::SourceFile>> sourceFiles;
     for (const StoredFile &file : checkpoint.files)
-      sourceFiles.push_back(plan::CreateSourceFile(builder, builder.CreateString(file.path), file.size));
+      sourceFiles.push_back(plan::CreateSourceFile(
+          builder, builder.CreateString(file.path), file.size));
     std::vector<fb::Offset<plan::TargetTensor>> tensors;
     for (const TargetTensor &tensor : target.tensors)
       tensors.push_back(plan::CreateTargetTensor(
-          builder, builder.CreateString(tensor.key), static_cast<uint8_t>(tensor.dtype),
+          builder, builder.CreateString(tensor.key),
+          static_cast<uint8_t>(tensor.dtype),
           builder.CreateVector(tensor.shape.begin(), tensor.shape.rank())));
     std::vector<plan::Item> items;
     for (const TargetItem &item : target.items)
-      items.push_back(plan::Item(item.file, item.tensor, item.rank, item.start, item.offset));
+      items.push_back(plan::Item(item.file, item.tensor, item.rank, item.start,
+                                 item.offset));
     std::vector<fb::Offset<plan::TargetFile>> files;
     for (const TargetFile &file : target.files)
-      files.push_back(plan::CreateTargetFile(builder, builder.CreateString(file.path), file.size,
-                                             bytesOf(file.literal)));
+      files.push_back(plan::CreateTargetFile(builder,
+                                             builder.CreateString(file.path),
+                                             file.size, bytesOf(file.literal)));
     std::vector<fb::Offset<plan::Sidecar>> sidecars;
     for (const PlanSidecar &sidecar : content.sidecars)
       sidecars.push_back(plan::CreateSidecar(
@@ -195,11 +220,12 @@ private:
           sidecar.object.empty() ? 0 : builder.CreateString(sidecar.object)));
     std::vector<fb::Offset<plan::SidecarCopy>> copies;
     for (const auto &[source, copied] : content.copies)
-      copies.push_back(plan::CreateSidecarCopy(builder, builder.CreateString(source),
-                                               builder.CreateString(copied)));
+      copies.push_back(plan::CreateSidecarCopy(
+          builder, builder.CreateString(source), builder.CreateString(copied)));
     std::vector<fb::Offset<plan::Kernel>> kernels;
     for (const std::string &symbol : program.kernels)
-      kernels.push_back(plan::CreateKernel(builder, builder.CreateString(symbol)));
+      kernels.push_back(
+          plan::CreateKernel(builder, builder.CreateString(symbol)));
 
     // Vectors first: a table is not open while its parts are written.
     auto family = builder.CreateString(content.family);
@@ -224,11 +250,14 @@ private:
     auto optionsAt = builder.CreateString(content.optionsJson);
     auto notesAt = builder.CreateVector(stringsOf(content.notes));
     plan::PlanBuilder all(builder);
-    all.add_direction(content.direction == Direction::Import ? plan::Direction_Import
-                                                             : plan::Direction_Export);
-    all.add_format(content.format == Format::TorchDist     ? plan::TargetFormat_TorchDist
-                   : content.format == Format::TorchRanks ? plan::TargetFormat_TorchRanks
-                                                           : plan::TargetFormat_Safetensors);
+    all.add_direction(content.direction == Direction::Import
+                          ? plan::Direction_Import
+                          : plan::Direction_Export);
+    all.add_format(content.format == Format::TorchDist
+                       ? plan::TargetFormat_TorchDist
+                   : content.format == Format::TorchRanks
+                       ? plan::TargetFormat_TorchRanks
+                       : plan::TargetFormat_Safetensors);
     all.add_family(family);
     all.add_summary(summary);
     all.add_source_files(sourceFilesAt);
@@ -265,8 +294,10 @@ private:
 };
 } // namespace
 
-Result<std::string> writePlan(const PlanContent &content, const Checkpoint &checkpoint,
-                              const Binding &binding, const TensorProgram &program,
+Result<std::string> writePlan(const PlanContent &content,
+                              const Checkpoint &checkpoint,
+                              const Binding &binding,
+                              const TensorProgram &program,
                               const Target &target) {
   return PlanWriter(content, checkpoint, binding, program, target).write();
 }

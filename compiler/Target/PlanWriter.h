@@ -27,8 +27,10 @@ struct PlanContent {
 
 /// The plan as a FlatBuffer. Fails if the tables do not fit together or the
 /// plan would pass the format's limit of 2 GiB.
-Result<std::string> writePlan(const PlanContent &content, const Checkpoint &checkpoint,
-                              const Binding &binding, const TensorProgram &program,
+Result<std::string> writePlan(const PlanContent &content,
+                              const Checkpoint &checkpoint,
+                              const Binding &binding,
+                              const TensorProgram &program,
                               const Target &target);
 
 } // namespace mbc::compiler

@@ -44,8 +44,8 @@ struct Target {
   std::vector<TargetItem> items;
   std::vector<int64_t> starts;
   std::vector<TargetFile> files;
-  std::vector<std::string> objects;   ///< keys of byte objects
-  std::vector<uint32_t> objectFiles;  ///< the file of each
+  std::vector<std::string> objects;  ///< keys of byte objects
+  std::vector<uint32_t> objectFiles; ///< the file of each
   std::vector<PlacedClass> classes;
 };
 
@@ -72,10 +72,13 @@ Result<Target> placeTorchRanks(const TargetInput &input);
 
 /// How an HF checkpoint is split into files.
 struct SplitOptions {
-  const Record *record = nullptr; ///< keep its files, unless maxShardSize is given
-  uint64_t maxShardSize = 0;      ///< bytes; 0: the record's files, else 5 GB
-  std::vector<std::pair<std::string, std::string>> copies; ///< tied copies to make: copy, owner
+  const Record *record =
+      nullptr;               ///< keep its files, unless maxShardSize is given
+  uint64_t maxShardSize = 0; ///< bytes; 0: the record's files, else 5 GB
+  std::vector<std::pair<std::string, std::string>>
+      copies; ///< tied copies to make: copy, owner
 };
-Result<Target> placeSafetensors(const TargetInput &input, const SplitOptions &split);
+Result<Target> placeSafetensors(const TargetInput &input,
+                                const SplitOptions &split);
 
 } // namespace mbc::compiler
