@@ -43,6 +43,15 @@ Result<Checkpoint> open(const std::string &directory) {
 
 } // namespace
 
+Result<std::string> checkpointRoot(const std::string &directory) {
+  std::error_code unreadable;
+  bool tracked = fs::exists(
+      joinPath(directory, "latest_checkpointed_iteration.txt"), unreadable);
+  if (!tracked || isTorchDist(directory) || isTorchRanks(directory))
+    return directory;
+  return followTracker(directory);
+}
+
 Result<Checkpoint> openCheckpoint(const std::string &directory) {
   try {
     if (!fs::is_directory(directory))

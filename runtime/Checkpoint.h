@@ -73,6 +73,10 @@ struct Checkpoint {
   std::vector<std::string> notes; ///< things a person should know, one sentence each
 };
 
+/// The directory that a checkpoint's files are relative to: `directory`
+/// itself, or the iteration folder that its tracker points to.
+Result<std::string> checkpointRoot(const std::string &directory);
+
 /// Recognises the kind of checkpoint in `directory` (an HF directory, a
 /// Megatron root with a tracker, or an iteration folder) and reads its
 /// headers. Every failure names the file and both numbers.

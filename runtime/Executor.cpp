@@ -1,4 +1,5 @@
 #include "runtime/Executor.h"
+#include "runtime/Checkpoint.h"
 #include "runtime/Comparisons.h"
 #include "runtime/ItemWriter.h"
 #include "runtime/Kernels.h"
@@ -189,7 +190,10 @@ Result<RunSummary> run(const Plan &plan, const std::string &sourceDir,
                        const std::string &targetDir,
                        const RunOptions &options) {
   try {
-    return Run(plan, sourceDir, targetDir, options)();
+    Result<std::string> root = checkpointRoot(sourceDir);
+    if (!root)
+      return std::unexpected(root.error());
+    return Run(plan, *root, targetDir, options)();
   } catch (const std::exception &exception) {
     return fail("{}: the run failed: {}", targetDir, exception.what());
   }

@@ -179,16 +179,20 @@ private:
   std::vector<fb::Offset<plan::Comparison>> comparisons() {
     std::vector<fb::Offset<plan::Comparison>> written;
     for (const BoundComparison &comparison : binding.comparisons) {
-      int64_t second =
-          comparison.hasOwner
-              ? sourceOf[comparison.owner.tensor][comparison.owner.piece]
-              : -1;
+      int64_t copy = sourceOf[comparison.copy.tensor][comparison.copy.piece];
+      auto copyName = builder.CreateString(comparison.copyName);
+      if (!comparison.hasOwner) {
+        written.push_back(plan::CreateComparison(
+            builder, copy, -1, comparison.bytes, comparison.rowBytes, copyName,
+            0, comparison.copyOffset, 0));
+        continue;
+      }
+      int64_t owner =
+          sourceOf[comparison.owner.tensor][comparison.owner.piece];
       written.push_back(plan::CreateComparison(
-          builder, sourceOf[comparison.copy.tensor][comparison.copy.piece],
-          second, comparison.bytes, comparison.rowBytes,
-          builder.CreateString(comparison.copyName),
-          builder.CreateString(comparison.ownerName), comparison.copyOffset,
-          comparison.ownerOffset));
+          builder, owner, copy, comparison.bytes, comparison.rowBytes,
+          builder.CreateString(comparison.ownerName), copyName,
+          comparison.ownerOffset, comparison.copyOffset));
     }
     return written;
   }
