@@ -61,8 +61,10 @@ int execute(const Plan &plan, const std::string &source,
     return report(summary.error());
   if (output.json)
     printRunJson(*plan, *summary);
-  else if (!output.quiet)
+  else if (!output.quiet) {
     printRun(*plan, *summary, output.verbose);
+    printNotes(*plan, summary->notes);
+  }
   return 0;
 }
 

@@ -65,10 +65,13 @@ void printRun(const plan::Plan &plan, const RunSummary &summary, bool verbose) {
     fmt::print("  {} read, {} bytes written\n", humanBytes(summary.bytesRead),
                summary.bytesWritten);
   fmt::print("  in {}\n", summary.where);
+}
+
+void printNotes(const plan::Plan &plan, const std::vector<std::string> &notes) {
   for (const std::string &note : planNotes(plan))
-    fmt::print("  note: {}\n", note);
-  for (const std::string &note : summary.notes)
-    fmt::print("  note: {}\n", note);
+    fmt::print(stderr, "note: {}\n", note);
+  for (const std::string &note : notes)
+    fmt::print(stderr, "note: {}\n", note);
 }
 
 void printRunJson(const plan::Plan &plan, const RunSummary &summary) {
@@ -97,8 +100,7 @@ void printPlan(const plan::Plan &plan, uint64_t memory) {
              length(plan.classes()), all.instances, length(plan.kernels()));
   if (memory != 0)
     fmt::print("  memory  {} of buffers at most\n", humanBytes(memory));
-  for (const std::string &note : planNotes(plan))
-    fmt::print("  note: {}\n", note);
+  printNotes(plan, {});
 }
 
 void printPlanJson(const plan::Plan &plan, uint64_t memory) {

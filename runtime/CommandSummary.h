@@ -8,6 +8,9 @@ namespace mbc {
 void printRun(const plan::Plan &plan, const RunSummary &summary, bool verbose);
 void printRunJson(const plan::Plan &plan, const RunSummary &summary);
 
+/// What a person should know of the plan and of its run, on standard error.
+void printNotes(const plan::Plan &plan, const std::vector<std::string> &notes);
+
 /// What a plan would do: files, bytes, ranks, classes. `memory` is the bound on
 /// buffers in bytes, 0 if none was asked for.
 void printPlan(const plan::Plan &plan, uint64_t memory);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 
 namespace mbc {
@@ -125,6 +126,34 @@ Result<void> PickleReader::memoOp(uint8_t opcode) {
   return {};
 }
 
+/// Opcodes of protocol 0, whose argument is the rest of a line. Escapes in
+/// texts keep their spelling.
+Result<void> PickleReader::lineOp(uint8_t opcode) {
+  size_t begin = next_;
+  Result<std::string_view> rest = line();
+  if (!rest)
+    return std::unexpected(rest.error());
+  if (opcode == 'S' || opcode == 'V') {
+    bool quoted = opcode == 'S' && rest->size() >= 2;
+    PickleValue value{
+        Kind::Text, static_cast<uint32_t>(rest->size() - 2 * quoted), {}};
+    value.index = begin + quoted;
+    push(value);
+    return {};
+  }
+  uint64_t index = 0;
+  auto [end, code] =
+      std::from_chars(rest->data(), rest->data() + rest->size(), index);
+  if (code != std::errc() || end != rest->data() + rest->size())
+    return broken(fmt::format("memo number '{}'", *rest));
+  if (opcode == 'p')
+    return remember(index);
+  if (index >= memoised_)
+    return broken(fmt::format("memo number {} was never set", index));
+  push(memo_[index]);
+  return {};
+}
+
 Result<void> PickleReader::step(uint8_t opcode) {
   switch (opcode) {
   case 0x80:   // PROTO
@@ -170,6 +199,11 @@ Result<void> PickleReader::step(uint8_t opcode) {
   case 'r':
   case 0x94:
     return memoOp(opcode);
+  case 'S':
+  case 'V':
+  case 'p':
+  case 'g':
+    return lineOp(opcode);
   case ')':
     push(make(Kind::Tuple));
     return {};

@@ -19,6 +19,7 @@ private:
   Status scalar(uint8_t opcode);
   Status stackOp(uint8_t opcode);
   Status memoOp(uint8_t opcode);
+  Status lineOp(uint8_t opcode);
   Status collect(uint8_t opcode);
   Status construct(uint8_t opcode);
 

@@ -144,114 +144,6 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
   return true;
 }
 
-// --- divisions ---
-
-/// An extent that has to divide, and what it is called.
-static void checkExtent(const dsl::Mapping &mapping, int64_t extent,
-                        int64_t ranks, std::string_view what,
-                        std::string_view name, std::string_view option,
-                        dsl::Diagnostics &diagnostics) {
-  if (extent % ranks != 0)
-    ruleError(
-        mapping,
-        fmt::format("{}: {} {} do not divide by {} ({}); legal values are {}",
-                    name, extent, what, ranks, option,
-                    legalValues(extent, [](int64_t) { return true; })),
-        diagnostics);
-}
-
-static bool headsFit(const std::vector<int64_t> &heads, int64_t ranks) {
-  if (heads.empty())
-    return true;
-  if (heads[0] % ranks != 0)
-    return false;
-  return std::all_of(heads.begin() + 1, heads.end(), [&](int64_t groups) {
-    return groups % ranks == 0 || ranks % groups == 0;
-  });
-}
-
-static void checkHeads(const dsl::Mapping &mapping, int64_t ranks,
-                       std::string_view name, std::string_view option,
-                       dsl::Diagnostics &diagnostics) {
-  const std::vector<int64_t> &heads = mapping.shard.heads;
-  if (headsFit(heads, ranks))
-    return;
-  std::string legal =
-      legalValues(heads[0], [&](int64_t t) { return headsFit(heads, t); });
-  if (heads[0] % ranks != 0) {
-    ruleError(mapping,
-              fmt::format("{}: {} query heads do not divide by {} ({}); legal "
-                          "values are {}",
-                          name, heads[0], ranks, option, legal),
-              diagnostics);
-    return;
-  }
-  for (int64_t groups : std::span(heads).subspan(1))
-    if (groups % ranks != 0 && ranks % groups != 0)
-      ruleError(mapping,
-                fmt::format("{}: {} key-value heads and {} ranks ({}): neither "
-                            "divides the other; legal values are {}",
-                            name, groups, ranks, option, legal),
-                diagnostics);
-}
-
-void checkDivisions(const RuleClass &type, std::span<const std::string> names,
-                    const ParallelLayout &layout,
-                    dsl::Diagnostics &diagnostics) {
-  const dsl::Mapping &mapping = *type.mapping;
-  const dsl::Shard &shard = mapping.shard;
-  int64_t ranks = shard.expert ? layout.etp : layout.tp;
-  std::string_view option = shard.expert ? "--etp" : "--tp";
-  if (ranks == 1)
-    return;
-  size_t errors = diagnostics.all().size();
-  for (size_t k = 0; k != type.megatron.size(); ++k) {
-    const Shape &shape = type.megatron[k].shape;
-    switch (shard.kind) {
-    case dsl::ShardKind::Replicated:
-    case dsl::ShardKind::Vocab: // padded to a multiple
-      break;
-    case dsl::ShardKind::Column:
-      checkHeads(mapping, ranks, names[k], option, diagnostics);
-      if (diagnostics.all().size() == errors && !shape.empty())
-        checkExtent(mapping, shape[0], ranks, "rows", names[k], option,
-                    diagnostics);
-      break;
-    case dsl::ShardKind::Row:
-      if (shape.rank() > 1)
-        checkExtent(mapping, shape[1], ranks, "columns", names[k], option,
-                    diagnostics);
-      break;
-    case dsl::ShardKind::Dim:
-      if (static_cast<size_t>(shard.dim) < shape.rank())
-        checkExtent(mapping, shape[shard.dim], ranks,
-                    fmt::format("elements along dimension {}", shard.dim),
-                    names[k], option, diagnostics);
-      else
-        ruleError(mapping,
-                  fmt::format("shard=dim={}, but {} has shape {}", shard.dim,
-                              names[k], toString(shape)),
-                  diagnostics);
-      break;
-    case dsl::ShardKind::Gated:
-      if (!type.sections[k].empty())
-        checkExtent(mapping, type.sections[k][0], ranks, "gate rows", names[k],
-                    option, diagnostics);
-      break;
-    case dsl::ShardKind::Section:
-      for (size_t i = 0; i != type.sections[k].size(); ++i)
-        checkExtent(mapping, type.sections[k][i], ranks,
-                    shard.sections.empty()
-                        ? fmt::format("rows of section {}", i)
-                        : fmt::format("{} rows", shard.sections[i]),
-                    names[k], option, diagnostics);
-      break;
-    }
-    if (diagnostics.all().size() != errors)
-      return; // operands of one rule fail alike
-  }
-}
-
 // --- names that are missing or left over ---
 
 static std::string layersHint(const std::vector<std::string> &names) {
@@ -279,6 +171,17 @@ static std::string suggestion(const std::string &name,
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
+/// With more groups than this, each is one line of a list.
+static constexpr size_t maxPlacedGroups = 4, maxListedGroups = 20;
+
+static std::string placeOf(const dsl::Mapping &mapping) {
+  if (!mapping.where.file)
+    return {};
+  const std::string &path = mapping.where.file->path;
+  return fmt::format("  ({}:{})", path.substr(path.rfind('/') + 1),
+                     mapping.where.line);
+}
+
 void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
                    const std::vector<std::string> &leftOver,
                    const dsl::Model &model, const Checkpoint &checkpoint,
@@ -287,19 +190,34 @@ void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
   for (const auto &[name, instance] : missing)
     names.push_back(name);
   std::string hint = layersHint(names);
-  for (const NameGroup &group : groupNames(names)) {
+  std::vector<NameGroup> groups = groupNames(names);
+  auto mappingOf = [&](const NameGroup &group) -> const dsl::Mapping & {
+    return model.mappings[model.instances[missing[group.first].second].mapping];
+  };
+  if (groups.size() > maxPlacedGroups) {
+    std::string text = fmt::format("{} tensors that rules read are not in {}{}",
+                                   names.size(), checkpoint.root, hint);
+    for (size_t i = 0; i != std::min(groups.size(), maxListedGroups); ++i)
+      text += "\n  " + groups[i].text + placeOf(mappingOf(groups[i]));
+    if (groups.size() > maxListedGroups)
+      text +=
+          fmt::format("\n  and {} more kinds", groups.size() - maxListedGroups);
+    diagnostics.error({}, std::move(text));
+    return;
+  }
+  bool readsHf = checkpoint.format == Format::Safetensors;
+  for (const NameGroup &group : groups) {
     const dsl::RuleInstance &instance =
         model.instances[missing[group.first].second];
-    const dsl::Mapping &mapping = model.mappings[instance.mapping];
-    bool readsHf = checkpoint.format == Format::Safetensors;
     const std::vector<std::string> &made =
         readsHf ? instance.megatron : instance.hf;
     std::string text =
         fmt::format("{} is not in {}", group.text, checkpoint.root);
     if (!made.empty())
-      text += fmt::format("; {} {} has no source", made.front(),
-                          group.count > 1 ? "(and its like)" : "therefore");
-    ruleError(mapping, text + suggestion(names[group.first], leftOver) + hint,
+      text += fmt::format("; {} {} no source", made.front(),
+                          group.count > 1 ? "and its like have" : "has");
+    ruleError(mappingOf(group),
+              text + suggestion(names[group.first], leftOver) + hint,
               diagnostics);
   }
 }

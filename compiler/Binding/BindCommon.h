@@ -73,12 +73,6 @@ void reportLeftOver(
 bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
                    dsl::Diagnostics &diagnostics);
 
-/// Checks that every shard of an import class divides as Megatron demands.
-void checkDivisions(const RuleClass &type,
-                    std::span<const std::string> megatronNames,
-                    const ParallelLayout &layout,
-                    dsl::Diagnostics &diagnostics);
-
 /// "bf16" to DType::BF16 and so on; nothing for "keep" or "".
 std::optional<DType> dtypeOption(std::string_view text);
 

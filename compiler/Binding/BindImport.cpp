@@ -1,5 +1,6 @@
 #include "compiler/Binding/BindCommon.h"
 #include "compiler/Binding/Coverage.h"
+#include "compiler/Binding/Divisions.h"
 #include "compiler/Binding/InferShapes.h"
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ public:
     reportMissing(missing, leftOver, model, checkpoint, diagnostics);
     reportMissingScales();
     reportLeftOver(leftOver, missing, model, diagnostics);
+    checkDivisions(model, binding, input.layout, diagnostics);
     return std::move(binding);
   }
 
@@ -170,10 +172,7 @@ private:
       operand.shape = shape;
       type.megatron.push_back(operand);
     }
-    if (!inferSections(type, instance.hf, diagnostics))
-      return false;
-    checkDivisions(type, instance.megatron, input.layout, diagnostics);
-    return true;
+    return inferSections(type, instance.hf, diagnostics);
   }
 
   bool padVocabulary(RuleClass &type, Shape &whole,

@@ -76,9 +76,6 @@ ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
   layout.pp = options.pp;
   layout.ep = options.ep;
   layout.etp = options.etp != 0 ? options.etp : options.tp;
-  // A dense model's layout does not depend on ETP: there is nothing to cut.
-  if (model.experts == 0)
-    layout.etp = layout.tp;
   layout.stageRanks = std::lcm(layout.tp, layout.ep * layout.etp);
   checkExperts(options, model, diagnostics);
   if (options.format == "torch" && layout.tp % layout.etp != 0)

@@ -121,7 +121,7 @@ protected:
   HfModel model() const {
     HfModel model = fixture(GetParam());
     model.config["tie_word_embeddings"] = true;
-    const auto &embedding = model.at("model.embed_tokens.weight");
+    const auto embedding = model.at("model.embed_tokens.weight");
     std::erase_if(model.files[0].tensors, [](const auto &tensor) {
       return tensor.name == "lm_head.weight";
     });

@@ -125,9 +125,11 @@ TEST_P(ExpectedTest, EveryRankOfEveryLayout) {
                                        : "1"});
     if (key.ends_with("_sequential"))
       options.insert(options.end(), {"--experts", "sequential"});
-    expectLayout(
-        convert(key + "_dist", options, {"--shards", shardsOption(layout)}),
-        key, answer);
+    // A torch_dist is the same for both spellings, and listed as grouped.
+    if (!key.ends_with("_sequential"))
+      expectLayout(
+          convert(key + "_dist", options, {"--shards", shardsOption(layout)}),
+          key, answer);
     options.insert(options.end(), {"--format", "torch"});
     expectLayout(convert(key + "_ranks", options), key, answer);
   }

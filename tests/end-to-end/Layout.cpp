@@ -98,9 +98,8 @@ std::vector<Obstacle> obstacles(const Json &config, const Layout &layout) {
   return check.found;
 }
 
-bool perRankCanName(const Json &config, const Layout &layout) {
-  // Without experts there is nothing that an expert tensor rank would cut.
-  return expertCount(textConfig(config)) == 0 || layout.tp % layout.etp == 0;
+bool perRankCanName(const Layout &layout) {
+  return layout.tp % layout.etp == 0;
 }
 
 std::vector<int64_t> stageBorders(const Json &config, int64_t pp) {

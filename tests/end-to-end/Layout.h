@@ -24,7 +24,7 @@ std::vector<Obstacle> obstacles(const Json &config, const Layout &layout);
 
 /// The per-rank format's directory names hold the tensor rank only, so ranks
 /// that differ in the expert tensor rank would share one.
-bool perRankCanName(const Json &config, const Layout &layout);
+bool perRankCanName(const Layout &layout);
 
 /// First physical decoder layer of each stage, then the number of layers.
 std::vector<int64_t> stageBorders(const Json &config, int64_t pp);
