@@ -56,6 +56,12 @@ def build(config, tp=1, pp=1):
     )
 
 
+def _first_stage_layers(config, pp):
+    """Set only where the layers cannot be dealt out evenly; for two stages."""
+    layers = config["num_hidden_layers"]
+    return None if layers % pp == 0 else layers // pp + 1
+
+
 def _config(config, tp, pp):
     experts = reference.experts(config)
     fields = dict(
@@ -71,6 +77,7 @@ def _config(config, tp, pp):
         qk_layernorm=config["model_type"] != "llama",
         tensor_model_parallel_size=tp,
         pipeline_model_parallel_size=pp,
+        num_layers_in_first_pipeline_stage=_first_stage_layers(config, pp),
         sequence_parallel=tp > 1,
         params_dtype=torch.bfloat16,
         bf16=True,

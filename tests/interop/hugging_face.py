@@ -6,7 +6,6 @@ import tempfile
 
 import product
 import reference
-from safetensors import safe_open
 
 
 def check(fixture):
@@ -16,13 +15,7 @@ def check(fixture):
         middle, back = os.path.join(scratch, "mg"), os.path.join(scratch, "back")
         product.mbc("convert", source, middle, "--tp", 2)
         product.mbc("convert", middle, back)
-        found = {}
-        for name in os.listdir(back):
-            if name.endswith(".safetensors"):
-                with safe_open(os.path.join(back, name), framework="pt") as file:
-                    if (file.metadata() or {}).get("format") != "pt":
-                        sys.exit(f"{name}: transformers asks for the metadata format=pt")
-                    found.update({key: (name, file.get_tensor(key)) for key in file.keys()})
+        found = product.read_safetensors(back)
         if set(found) != set(expected):
             sys.exit(f"{fixture}: names differ: {sorted(set(found) ^ set(expected))[:8]}")
         for key, (_, tensor) in found.items():

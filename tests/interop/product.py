@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import torch
+from safetensors import safe_open
 
 BIN = os.path.join(os.environ.get("MBC_BUILD", "build"), "bin")
 
@@ -19,6 +20,7 @@ def mbc(*arguments, status=0):
 
 def make(fixture, folder):
     data = os.path.join(os.path.dirname(__file__), "..", "data", fixture)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
     subprocess.run([os.path.join(BIN, "mbc-fixture"), data, folder], check=True, stdout=subprocess.DEVNULL)
     return folder
 
@@ -26,6 +28,22 @@ def make(fixture, folder):
 def import_options(fixture):
     """The fixture's extra MTP copies differ from the main tensors on purpose."""
     return ["--copies", "drop"] if fixture == "deepseek_v3" else []
+
+
+def read_safetensors(folder):
+    """Name -> (file, tensor) of a Hugging Face directory, read with the safetensors library."""
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".safetensors"):
+            continue
+        with safe_open(os.path.join(folder, name), framework="pt") as file:
+            if (file.metadata() or {}).get("format") != "pt":
+                sys.exit(f"{name}: transformers asks for the metadata format=pt")
+            for key in file.keys():
+                if key in found:
+                    sys.exit(f"{key}: both in {found[key][0]} and in {name}")
+                found[key] = name, file.get_tensor(key)
+    return found
 
 
 def bits(tensor):

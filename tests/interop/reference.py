@@ -87,6 +87,13 @@ def megatron(config, hf):
     return out
 
 
+def copies(config):
+    """Hugging Face tensors of an MTP layer that repeat the embedding and the head."""
+    layers, depths = config["num_hidden_layers"], config.get("num_nextn_predict_layers", 0)
+    names = ("embed_tokens.weight", "shared_head.head.weight")
+    return [f"model.layers.{layers + t}.{name}" for t in range(depths) for name in names]
+
+
 def experts(config):
     return config.get("n_routed_experts") or config.get("num_local_experts") or 0
 

@@ -1,6 +1,6 @@
-"""One rank: fills a real GPTModel with the reference's values and saves it with Megatron-Core.
+"""One rank: fills real GPTModels with the reference's values and saves them with Megatron-Core.
 
-usage: save_from_gpt.py FIXTURE CHECKPOINT TP PP        RANK and WORLD_SIZE from the environment
+usage: save_from_gpt.py TP PP FIXTURE CHECKPOINT [FIXTURE CHECKPOINT ...]    RANK and WORLD_SIZE from the environment
 """
 import argparse
 import os
@@ -27,9 +27,8 @@ def arguments(config, tp, pp):
     return argparse.Namespace(**values)
 
 
-def main(fixture, root, tp, pp):
+def save(fixture, root, tp, pp):
     config, hf = reference.load(fixture)
-    gpt_models.start(tp=tp, pp=pp)
     model = gpt_models.build(config, tp=tp, pp=pp)
     rank = parallel_state.get_tensor_model_parallel_rank()
     expected = reference.megatron(config, hf)
@@ -50,8 +49,11 @@ def main(fixture, root, tp, pp):
     if dist.get_rank() == 0:
         with open(os.path.join(root, "latest_checkpointed_iteration.txt"), "w") as tracker:
             tracker.write("7")
+
+
+if __name__ == "__main__":  # saving starts a process that imports this file again
+    tp, pp, pairs = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    gpt_models.start(tp=tp, pp=pp)
+    for fixture, checkpoint in zip(pairs[::2], pairs[1::2], strict=True):
+        save(fixture, checkpoint, tp, pp)
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
