@@ -211,7 +211,7 @@ struct ModelDeclaration {
   SourceRange where;
   std::vector<std::string> architectures, types;
   std::string megatron;
-  ExprPtr layers, stackedIf, experts, mtp, vocab, vocabMultiple;
+  ExprPtr layers, stackedIf, experts, vocab, vocabMultiple;
   bool stacked = false;
   std::string patternField, patternCutBefore;
 };

@@ -123,8 +123,6 @@ private:
         model.stackedIf = expression(layers->condition);
     } else if (auto *experts = as<MappingParser::ExpertsFieldContext>(field)) {
       model.experts = expression(experts->expression());
-    } else if (auto *mtp = as<MappingParser::MtpFieldContext>(field)) {
-      model.mtp = expression(mtp->expression());
     } else if (auto *vocab = as<MappingParser::VocabFieldContext>(field)) {
       model.vocab = expression(vocab->size);
       model.vocabMultiple = expression(vocab->multiple);

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-/// Between ANTLR's tree and ours. Only AstBuilder.cpp, AstExpression.cpp
-/// and SyntaxTree.cpp
-/// include this header, so that no ANTLR type or exception leaves them.
+/// Between ANTLR's tree and ours. Only AstBuilder.cpp, AstExpression.cpp and
+/// SyntaxTree.cpp include this header, so that no ANTLR type leaves them; its
+/// exceptions end in parseText.
 namespace mbc::dsl {
 
 template <typename Context, typename Base> Context *as(Base *tree) {

@@ -224,7 +224,7 @@ void Checker::config() {
     return;
   const ModelDeclaration &model = *spec.model;
   for (const ExprPtr *expr : {&model.layers, &model.stackedIf, &model.experts,
-                              &model.mtp, &model.vocab, &model.vocabMultiple})
+                              &model.vocab, &model.vocabMultiple})
     if (*expr)
       value(**expr);
 }
@@ -234,7 +234,6 @@ void Checker::run() {
     value(*let.value);
   for (const auto &[symbol, def] : spec.defs) {
     scope = def.parameters;
-    inDef = &def;
     const Expr &body = *def.body;
     const std::vector<std::string> &names = operationNames();
     bool isTensor = !tensorParameters(def).empty() ||
@@ -243,7 +242,6 @@ void Checker::run() {
                          names.end());
     isTensor ? tensor(body) : value(body);
   }
-  inDef = nullptr;
   for (const auto &[symbol, block] : spec.blocks) {
     scope = block.parameters;
     walk(block.body);

@@ -9,7 +9,8 @@
 
 namespace mbc::dsl {
 
-/// The checks behind `checkSpec`.
+/// The checks behind `checkSpec`. R1, R2 ... are the rules of the language in
+/// dsl/README.md.
 class Checker {
 public:
   Checker(const Spec &spec, Diagnostics &diagnostics)
@@ -18,27 +19,30 @@ public:
 
 private:
   // Check.cpp: values and statements.
-  void value(const Expr &expr);
-  void valueName(const Name &name);
-  void valueCall(const Call &call);
+  void value(const Expr &expr);     ///< R6, R8
+  void valueName(const Name &name); ///< R3, R6
+  void valueCall(const Call &call); ///< R4, R6, R10
   void holes(const Name &name);
+  /// R4.
   void arity(const Call &call, size_t expected, const SourceRange *declared,
              const char *kind);
   void walk(const Body &body);
   void statement(const Statement &statement);
-  void blockCall(const Call &call);
-  void config();
+  void blockCall(const Call &call); ///< R4, R10
+  void config();                    ///< R11
   bool known(Symbol symbol) const;
   std::vector<std::string> visibleNames() const;
 
   // CheckRules.cpp: the sides of a rule and its attributes.
   void rule(const Rule &rule);
-  void subtree(const Rule &rule);
-  void tensor(const Expr &expr);
-  void tensorCall(const Call &call);
-  void operation(const Call &call);
+  void subtree(const Rule &rule);    ///< R7
+  void tensor(const Expr &expr);     ///< R6, R7
+  void tensorCall(const Call &call); ///< R4, R10
+  void operation(const Call &call);  ///< R4, R8, R10
+  /// R10.
   void keyed(const Call &call, const Argument &argument, const char *allowed);
-  void tied(const TiedStatement &tied);
+  void tied(const TiedStatement &tied); ///< R7
+  /// R9, as are the two below.
   void attributes(const std::vector<Attribute> &attributes,
                   const std::vector<std::string> &keys);
   void word(const Attribute &attribute, const AttributeWord &word);
@@ -50,7 +54,6 @@ private:
   const Spec &spec;
   Diagnostics &diagnostics;
   std::vector<Symbol> scope; ///< loop variables and parameters in sight
-  const Def *inDef = nullptr;
 };
 
 /// Names of the operations on tensors.

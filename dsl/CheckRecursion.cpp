@@ -50,7 +50,8 @@ private:
   template <typename Other> void visit(const Other &) {}
 };
 
-/// Reports each call that closes a circle. `declarations` are blocks or defs.
+/// R5: reports each call that closes a circle. `declarations` are blocks or
+/// defs.
 template <typename Map>
 bool reportCircles(const Map &declarations, const char *kind,
                    Diagnostics &diagnostics) {

@@ -19,7 +19,8 @@ namespace {
 
 class Reader {
 public:
-  explicit Reader(std::string_view text) : text(text) {}
+  Reader(std::string_view text, std::string_view origin)
+      : text(text), origin(origin) {}
 
   Result<ConfigNode> document() {
     if (text.starts_with("\xEF\xBB\xBF"))
@@ -44,7 +45,7 @@ private:
         ++line;
         start = i + 1;
       }
-    error.message = fmt::format("config.json, line {}, column {}: {}", line,
+    error.message = fmt::format("{}, line {}, column {}: {}", origin, line,
                                 at - start + 1, what);
     return false;
   }
@@ -62,6 +63,13 @@ private:
 
   bool value(ConfigNode &node, int depth) {
     blank();
+    node.begin = at;
+    bool good = anyValue(node, depth);
+    node.end = at;
+    return good;
+  }
+
+  bool anyValue(ConfigNode &node, int depth) {
     if (depth > maxDepth)
       return fails("more than 200 values are nested");
     if (skip("{"))
@@ -233,7 +241,7 @@ private:
     return skip("}") || fails("',' or '}' was expected");
   }
 
-  std::string_view text;
+  std::string_view text, origin;
   size_t at = 0;
   Error error;
 };
@@ -265,10 +273,10 @@ void collectUnread(const ConfigNode &node, std::vector<std::string> &out) {
 
 } // namespace
 
-Result<ConfigNode> parseConfig(std::string_view text) {
-  Result<ConfigNode> result = Reader(text).document();
+Result<ConfigNode> parseConfig(std::string_view text, std::string_view origin) {
+  Result<ConfigNode> result = Reader(text, origin).document();
   if (result && result->kind != ConfigNode::Kind::Object)
-    return fail("config.json does not hold an object");
+    return fail("{} does not hold an object", origin);
   return result;
 }
 
@@ -278,23 +286,22 @@ std::vector<std::string> unreadFields(const ConfigNode &document) {
   return result;
 }
 
-size_t markIgnored(const ConfigNode &node,
-                   const std::vector<std::string> &segments, size_t at) {
+void markIgnored(const ConfigNode &node,
+                 const std::vector<std::string> &segments, size_t at) {
   if (at == segments.size()) {
     node.read = true;
-    return 1;
+    return;
   }
   const std::string &segment = segments[at];
   bool any = segment == "**";
-  size_t count = any ? markIgnored(node, segments, at + 1) : 0;
-  for (const auto &[key, member] : node.members)
-    if (any)
-      count += member.kind == ConfigNode::Kind::Object
-                   ? markIgnored(member, segments, at)
-                   : 0;
-    else if (segment == "*" || segment == key)
-      count += markIgnored(member, segments, at + 1);
-  return count;
+  if (any)
+    markIgnored(node, segments, at + 1);
+  for (const auto &[key, member] : node.members) {
+    if (any && member.kind == ConfigNode::Kind::Object)
+      markIgnored(member, segments, at);
+    if (!any && (segment == "*" || segment == key))
+      markIgnored(member, segments, at + 1);
+  }
 }
 
 } // namespace mbc::dsl

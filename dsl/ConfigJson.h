@@ -1,6 +1,5 @@
 #pragma once
 
-#include "dsl/Ast.h"
 #include "runtime/Result.h"
 
 #include <cstdint>
@@ -21,25 +20,30 @@ struct ConfigNode {
   int64_t integer = 0; ///< Int, Bool
   double number = 0;
   std::string text;
-  std::string path; ///< "text_config.hidden_size"; "" for the document
+  std::string path;          ///< "text_config.hidden_size"; "" for the document
+  size_t begin = 0, end = 0; ///< the value's bytes in the text
   std::vector<std::pair<std::string, ConfigNode>> members; ///< Object
   std::vector<ConfigNode> items;                           ///< List
   mutable bool read = false; ///< something used this value, or ignores it
 
+  /// The member of an object, or null. Linear: configs are small.
   const ConfigNode *find(std::string_view key) const;
 };
 
-/// Parses a config.json; a byte-order mark is skipped. Errors name line and
-/// column.
-Result<ConfigNode> parseConfig(std::string_view text);
+/// The one reader of config.json. It is our own since the JSON libraries refuse
+/// NaN, lose the difference between 1 and 1.0 or between large integers, or
+/// know no byte positions, which edits and messages need. `text` is an object;
+/// a byte-order mark is skipped. Errors name `origin`, line and column.
+Result<ConfigNode> parseConfig(std::string_view text,
+                               std::string_view origin = "config.json");
 
-/// Paths of what nothing has read: the highest container of which nothing at
-/// all was read, else the leaf. Bookkeeping of `transformers` is left out.
+/// R21: paths of what nothing has read: the highest container of which nothing
+/// at all was read, else the leaf. Bookkeeping of `transformers` is left out.
 std::vector<std::string> unreadFields(const ConfigNode &document);
 
-/// Marks what a path such as `**.bos_token_id` or `vision_config` names;
-/// returns the number of fields found. `*` is one segment, `**` any number.
-size_t markIgnored(const ConfigNode &document,
-                   const std::vector<std::string> &segments, size_t at = 0);
+/// Marks what a path such as `**.bos_token_id` or `vision_config` names. `*` is
+/// one segment, `**` any number.
+void markIgnored(const ConfigNode &document,
+                 const std::vector<std::string> &segments, size_t at = 0);
 
 } // namespace mbc::dsl

@@ -20,10 +20,6 @@ void Diagnostics::warning(SourceRange where, std::string text,
       {Severity::Warning, std::move(where), std::move(text), std::move(notes)});
 }
 
-void Diagnostics::note(std::string text) {
-  all_.push_back({Severity::Note, {}, std::move(text), {}});
-}
-
 namespace {
 
 std::string_view lineOf(std::string_view text, uint32_t line) {
@@ -59,7 +55,7 @@ void append(std::string &out, const SourceRange &where,
 } // namespace
 
 std::string toString(const Diagnostic &diagnostic) {
-  static constexpr std::string_view names[] = {"error", "warning", "note"};
+  static constexpr std::string_view names[] = {"error", "warning"};
   std::string out;
   append(out, diagnostic.where, names[static_cast<size_t>(diagnostic.severity)],
          diagnostic.text);

@@ -10,8 +10,11 @@ namespace mbc::dsl {
 
 /// A spec file's text, shared by all ranges that point into it.
 struct SourceFile {
-  std::string path;
+  std::string path; ///< as opened, for messages
   std::string text;
+  /// In a bundle: relative to the spec's folder or to a search directory, so
+  /// that it says nothing about the machine.
+  std::string name;
 };
 
 /// A place in a spec: 1-based line and column, and a length for the caret.
@@ -20,7 +23,7 @@ struct SourceRange {
   uint32_t line = 0, column = 0, length = 1;
 };
 
-enum class Severity : uint8_t { Error, Warning, Note };
+enum class Severity : uint8_t { Error, Warning };
 
 struct Note {
   SourceRange where;
@@ -34,13 +37,12 @@ struct Diagnostic {
   std::vector<Note> notes;
 };
 
-/// Collects findings; `print` shows each as path:line:column, the line itself
-/// and a caret, followed by its notes.
+/// Collects findings in the order in which they are met.
 class Diagnostics {
 public:
   void error(SourceRange where, std::string text, std::vector<Note> notes = {});
-  void warning(SourceRange where, std::string text, std::vector<Note> notes = {});
-  void note(std::string text); ///< stands alone, without a place
+  void warning(SourceRange where, std::string text,
+               std::vector<Note> notes = {});
 
   bool hasErrors() const { return errors_ != 0; }
   const std::vector<Diagnostic> &all() const { return all_; }
@@ -50,6 +52,8 @@ private:
   size_t errors_ = 0;
 };
 
+/// path:line:column, the text, the line itself and a caret, then the notes in
+/// the same form.
 std::string toString(const Diagnostic &diagnostic);
 
 /// The candidate with the smallest edit distance to `name`, or "" if none is

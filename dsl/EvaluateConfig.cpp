@@ -18,14 +18,12 @@ void Evaluation::addModel() {
   const ModelDeclaration &declared = *spec.model;
   model.name = declared.name;
   model.architectures = declared.architectures;
-  model.modelType = declared.types.empty() ? "" : declared.types[0];
   model.megatron = declared.megatron;
   model.layers = integerOr(declared.layers, 0);
   model.layersStacked = declared.stacked;
   if (declared.stackedIf)
     model.layersStacked = values.condition(*declared.stackedIf).value_or(false);
   model.experts = integerOr(declared.experts, 0);
-  model.mtpLayers = integerOr(declared.mtp, 0);
   model.vocabSize = integerOr(declared.vocab, 0);
   model.vocabMultiple = integerOr(declared.vocabMultiple, 128);
   model.patternField = declared.patternField;

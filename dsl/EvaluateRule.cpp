@@ -205,7 +205,9 @@ void Evaluation::addRule(const Statement &statement, const Rule &rule) {
       !side(*rule.hf, nullptr, Side::Hf, hfSide) || dropped())
     return;
   key.assign({std::bit_cast<int64_t>(&rule),
+              static_cast<int64_t>(callSites.size()),
               static_cast<int64_t>(megatronSide.code.size())});
+  key.insert(key.end(), callSites.begin(), callSites.end());
   key.insert(key.end(), megatronSide.code.begin(), megatronSide.code.end());
   key.insert(key.end(), hfSide.code.begin(), hfSide.code.end());
   if (!attributeKey(rule))

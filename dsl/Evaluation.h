@@ -32,7 +32,7 @@ private:
   template <typename Visit> void inBlock(const Call &call, Visit visit);
   void loop(const For &loop);
   const Body *branchOf(const If &choice);
-  const Body *caseOf(const Match &match);
+  const Body *caseOf(const Match &match); ///< R15
   void addTied(const Statement &statement, const TiedStatement &tied);
   void addIgnored(const IgnoreStatement &ignore);
   void addExtraState(const ExtraStateStatement &extra);
@@ -45,7 +45,7 @@ private:
 
   // EvaluateRule.cpp: one rule.
   void addRule(const Statement &statement, const Rule &rule);
-  void addSubtree(const Statement &statement, const Rule &rule);
+  void addSubtree(const Statement &statement, const Rule &rule); ///< R18
   bool side(const Expr &expr, const Expr *extent, Side which, RuleSide &out);
   bool tensor(const Expr &expr, const Expr *extent, Side which, RuleSide &out);
   bool operation(const Expr &expr, std::optional<int64_t> extent, Side which,
@@ -55,7 +55,7 @@ private:
   bool present(std::string_view name) const {
     return !oracle.exists || oracle.exists(name);
   }
-  bool dropped() const;
+  bool dropped() const; ///< R17
   const AttributeWord *wordOf(const Attribute &attribute);
   bool attributeKey(const Rule &rule);
   uint32_t newMapping(const Statement &statement, const Rule &rule);
@@ -64,7 +64,8 @@ private:
   Stage stageOf(std::span<const Attribute> attributes);
 
   // EvaluateEither.cpp: alternatives.
-  /// The form that fits; `probing`: only to look into it, nothing is recorded.
+  /// R16: the form that fits; `probing`: only to look into it, nothing is
+  /// recorded.
   const Form *choose(const Statement &statement, const Either &either,
                      bool probing);
   const Form *preferred(const std::vector<const Form *> &forms) const;
@@ -90,7 +91,10 @@ private:
 
   std::string megatronPrefix, hfPrefix; ///< "" or ending in a dot
   std::vector<const Name *> scopeNames; ///< the Megatron side's, for labels
-  std::vector<Chosen> choiceOf;         ///< by Either::index
+  /// Addresses of the scopes and block calls around the statement at hand.
+  /// They belong to a mapping's key: its label and its expansion name them.
+  std::vector<int64_t> callSites;
+  std::vector<Chosen> choiceOf; ///< by Either::index
 
   MappingTable table;
   RuleSide megatronSide, hfSide;

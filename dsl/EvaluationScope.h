@@ -2,6 +2,8 @@
 
 #include "dsl/Evaluation.h"
 
+#include <bit>
+
 /// How the walkers of Evaluate.cpp and EvaluateEither.cpp enter a scope and a
 /// block, and leave it.
 namespace mbc::dsl {
@@ -10,8 +12,10 @@ template <typename Visit>
 void Evaluation::inScope(const Scope &scope, Visit visit) {
   std::string megatron = megatronPrefix, hf = hfPrefix;
   scopeNames.push_back(&scope.megatron);
+  callSites.push_back(std::bit_cast<int64_t>(&scope));
   if (enter(scope.megatron, Side::Megatron) && enter(scope.hf, Side::Hf))
     visit();
+  callSites.pop_back();
   scopeNames.pop_back();
   megatronPrefix = std::move(megatron);
   hfPrefix = std::move(hf);
@@ -31,7 +35,9 @@ void Evaluation::inBlock(const Call &call, Visit visit) {
     values.push(block.parameters[i], std::move(arguments[i]));
   size_t base = values.hideLocals(arguments.size());
   reporter.pushCall(call.where, "block", call.callee);
+  callSites.push_back(std::bit_cast<int64_t>(&call));
   visit(block);
+  callSites.pop_back();
   reporter.popCall();
   values.restoreLocals(base);
   values.pop(arguments.size());

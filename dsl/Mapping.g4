@@ -24,7 +24,6 @@ modelField
     | 'megatron' STRING                                            # MegatronField
     | 'layers' count=expression (stacked='stacked' ('if' condition=expression)?)? # LayersField
     | 'experts' expression                                         # ExpertsField
-    | 'mtp' expression                                             # MtpField
     | 'vocab' size=expression 'multiple' multiple=expression       # VocabField
     | 'pattern' id 'cut_before' STRING                             # PatternField
     ;
@@ -97,7 +96,7 @@ id : PATH | softWord ;
 name : PATH | softWord ;
 softWord
     : 'model' | 'config' | 'type' | 'hf' | 'megatron' | 'layers' | 'stacked' | 'experts' | 'expert'
-    | 'mtp' | 'vocab' | 'multiple' | 'pattern' | 'cut_before'
+    | 'vocab' | 'multiple' | 'pattern' | 'cut_before'
     ;
 
 INT : [0-9]+ ;

@@ -5,17 +5,6 @@
 
 namespace mbc::dsl {
 
-bool operator==(const Node &a, const Node &b) {
-  return a.kind == b.kind && a.children == b.children && a.ints == b.ints &&
-         a.rest == b.rest && a.dim == b.dim && a.value == b.value &&
-         a.operand == b.operand && a.extent == b.extent;
-}
-
-bool operator==(const Mapping &a, const Mapping &b) {
-  return a.megatron == b.megatron && a.hf == b.hf && a.shard == b.shard &&
-         a.stage == b.stage && a.dtype == b.dtype;
-}
-
 void RuleSide::emit(OpKind kind, const SourceRange &where,
                     std::optional<int64_t> extent, int64_t dim, bool rest,
                     double value, size_t children,

@@ -17,13 +17,11 @@ struct RuleSide {
   std::vector<int64_t> code;
   std::vector<std::string> names;
   size_t optional = 0; ///< names marked `?`
-  size_t present =
-      0; ///< names that exist, counted on the known side of optional rules
 
   void clear() {
     code.clear();
     names.clear();
-    optional = present = 0;
+    optional = 0;
   }
 
   // An entry of `code` is: kind, place, extent flag, extent, dim, rest, bits

@@ -45,8 +45,6 @@ struct Node {
   uint32_t operand = 0;          ///< Tensor: index into the rule's names of this side
   std::optional<int64_t> extent; ///< written `x:n`: extent along the parent's dim, or along dim 0
   SourceRange where;
-
-  friend bool operator==(const Node &a, const Node &b); ///< ignores `where`
 };
 
 enum class ShardKind : uint8_t {
@@ -72,7 +70,7 @@ struct Shard {
 enum class Stage : uint8_t { ByName, First, Last, FirstAndLast };
 
 /// Everything about a rule but the names: rules of all layers and experts
-/// with equal extents share one.
+/// with equal extents share one; each place that uses a block has its own.
 struct Mapping {
   std::vector<Node> megatron, hf; ///< the two sides; they are equal tensors
   Shard shard;
@@ -81,15 +79,12 @@ struct Mapping {
   SourceRange where;
   std::vector<Note> expansion; ///< the block calls that led here, innermost first
   std::string label;   ///< for people: "decoder.layers.{i}.self_attention.linear_qkv.weight"
-
-  friend bool operator==(const Mapping &a, const Mapping &b); ///< ignores places and label
 };
 
 /// One use of a mapping: its names, in the order of the operands.
 struct RuleInstance {
   uint32_t mapping = 0;
   std::vector<std::string> megatron, hf;
-  /// Choice of the `either` forms that led here, e.g. "per_expert".
 };
 
 struct TiedCopy {
@@ -135,12 +130,10 @@ struct Choice {
 struct Model {
   std::string name;                       ///< model NAME
   std::vector<std::string> architectures; ///< hf "..."
-  std::string modelType;
   std::string megatron;                   ///< "GPTModel", "HybridModel"
   int64_t layers = 0;                     ///< physical decoder layers
   bool layersStacked = false;             ///< one torch_dist key for all layers
   int64_t experts = 0;                    ///< routed experts, 0 if none
-  int64_t mtpLayers = 0;
   int64_t vocabSize = 0, vocabMultiple = 128;
   std::string patternField;               ///< config field with the hybrid pattern, or empty
   std::string patternCutBefore;           ///< pipeline cuts only before these symbols, or empty

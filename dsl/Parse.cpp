@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,13 +32,13 @@ splitBundle(std::string_view text) {
   std::vector<std::shared_ptr<const SourceFile>> files;
   while (text.starts_with(bundleMark)) {
     size_t end = std::min(text.find('\n'), text.size());
-    std::string path(text.substr(bundleMark.size(), end - bundleMark.size()));
+    std::string name(text.substr(bundleMark.size(), end - bundleMark.size()));
     text.remove_prefix(std::min(end + 1, text.size()));
     size_t next =
         std::min(text.find(fmt::format("\n{}", bundleMark)), text.size());
     size_t length = std::min(next + 1, text.size());
     files.push_back(std::make_shared<SourceFile>(
-        std::move(path), std::string(text.substr(0, length))));
+        name, std::string(text.substr(0, length)), name));
     text.remove_prefix(length);
   }
   return files;
@@ -51,24 +50,37 @@ public:
   Loader(const std::vector<std::string> &searchDirs, Diagnostics &diagnostics)
       : searchDirs(searchDirs), diagnostics(diagnostics) {}
 
-  void addBundled(std::shared_ptr<const SourceFile> file) {
-    bundled.emplace(fs::path(file->path).lexically_normal().string(),
-                    std::move(file));
+  ParseResult load(std::shared_ptr<const SourceFile> first) {
+    return checked([&](Spec &spec) {
+      seen.insert(fs::path(first->path).lexically_normal().string());
+      spec.files.push_back(std::move(first));
+      for (size_t next = 0; next < spec.files.size(); ++next) {
+        std::vector<UseRequest> uses;
+        auto file = spec.files[next];
+        addFile(spec, file, uses, diagnostics);
+        for (const UseRequest &use : uses)
+          if (auto used = find(use, *file))
+            spec.files.push_back(std::move(used));
+      }
+    });
   }
 
-  ParseResult load(std::shared_ptr<const SourceFile> first) {
+  /// A bundle holds all that is used, in the order in which it was met.
+  ParseResult loadBundle(std::vector<std::shared_ptr<const SourceFile>> files) {
+    return checked([&](Spec &spec) {
+      spec.files = std::move(files);
+      for (const auto &file : spec.files) {
+        std::vector<UseRequest> uses;
+        addFile(spec, file, uses, diagnostics);
+      }
+    });
+  }
+
+private:
+  template <typename Fill> ParseResult checked(Fill fill) {
     auto spec = std::make_unique<Spec>();
     size_t errorsBefore = countErrors();
-    seen.insert(fs::path(first->path).lexically_normal().string());
-    spec->files.push_back(std::move(first));
-    for (size_t next = 0; next < spec->files.size(); ++next) {
-      std::vector<UseRequest> uses;
-      auto file = spec->files[next];
-      addFile(*spec, file, uses, diagnostics);
-      for (const UseRequest &use : uses)
-        if (auto used = find(use, file->path))
-          spec->files.push_back(std::move(used));
-    }
+    fill(*spec);
     if (countErrors() == errorsBefore)
       checkSpec(*spec, diagnostics);
     if (countErrors() != errorsBefore)
@@ -76,7 +88,6 @@ public:
     return spec;
   }
 
-private:
   size_t countErrors() const {
     return static_cast<size_t>(
         std::count_if(diagnostics.all().begin(), diagnostics.all().end(),
@@ -85,37 +96,37 @@ private:
                       }));
   }
 
-  /// Null if the file is there already, or was not found.
+  /// R2. Null if the file is there already, or was not found.
   std::shared_ptr<const SourceFile> find(const UseRequest &use,
-                                         const std::string &user) {
-    std::vector<fs::path> places{fs::path(user).parent_path() / use.path};
+                                         const SourceFile &user) {
+    struct Place {
+      fs::path path, name;
+    };
+    std::vector<Place> places{{fs::path(user.path).parent_path() / use.path,
+                               fs::path(user.name).parent_path() / use.path}};
     for (const std::string &directory : searchDirs)
-      places.push_back(fs::path(directory) / use.path);
-    for (const fs::path &place : places) {
-      std::string path = place.lexically_normal().string();
+      places.push_back({fs::path(directory) / use.path, use.path});
+    for (const Place &place : places) {
+      std::string path = place.path.lexically_normal().string();
       if (seen.contains(path))
         return nullptr;
-      std::shared_ptr<const SourceFile> file;
-      if (auto entry = bundled.find(path); entry != bundled.end())
-        file = entry->second;
-      else if (auto text = bundled.empty() ? readText(place) : std::nullopt)
-        file = std::make_shared<SourceFile>(path, std::move(*text));
-      if (!file)
+      std::optional<std::string> text = readText(path);
+      if (!text)
         continue;
       seen.insert(path);
-      return file;
+      return std::make_shared<SourceFile>(
+          path, std::move(*text), place.name.lexically_normal().string());
     }
     diagnostics.error(
         use.where,
         fmt::format("file \"{}\" was found neither beside {} nor in the search "
                     "path ({}); check the spelling or give --spec-path",
-                    use.path, user, fmt::join(searchDirs, ", ")));
+                    use.path, user.path, fmt::join(searchDirs, ", ")));
     return nullptr;
   }
 
   const std::vector<std::string> &searchDirs;
   Diagnostics &diagnostics;
-  std::map<std::string, std::shared_ptr<const SourceFile>> bundled;
   std::set<std::string> seen;
 };
 
@@ -126,12 +137,10 @@ ParseResult parseText(std::string_view text, const std::string &path,
                       Diagnostics &diagnostics) {
   try {
     Loader loader(searchDirs, diagnostics);
-    auto files = splitBundle(text);
-    if (files.empty())
-      return loader.load(std::make_shared<SourceFile>(path, std::string(text)));
-    for (const auto &file : files)
-      loader.addBundled(file);
-    return loader.load(files[0]);
+    if (auto files = splitBundle(text); !files.empty())
+      return loader.loadBundle(std::move(files));
+    return loader.load(std::make_shared<SourceFile>(
+        path, std::string(text), fs::path(path).filename().string()));
   } catch (const std::exception &failure) { // ANTLR's
     diagnostics.error({}, fmt::format("{}: {}", path, failure.what()));
     return nullptr;
@@ -164,7 +173,7 @@ SpecHeader header(const Spec &spec) {
 std::string bundle(const Spec &spec) {
   std::string text;
   for (const auto &file : spec.files) {
-    text += fmt::format("{}{}\n{}", bundleMark, file->path, file->text);
+    text += fmt::format("{}{}\n{}", bundleMark, file->name, file->text);
     if (!text.ends_with('\n'))
       text += '\n';
   }

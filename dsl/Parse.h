@@ -22,7 +22,7 @@ ParseResult parseFile(const std::string &path,
                       Diagnostics &diagnostics);
 
 /// The same for a text. `path` is its name in messages. A text made by
-/// `bundle` brings the files that it uses.
+/// `bundle` brings the files that it uses; nothing else is read then.
 ParseResult parseText(std::string_view text, const std::string &path,
                       const std::vector<std::string> &searchDirs,
                       Diagnostics &diagnostics);
@@ -37,7 +37,9 @@ struct SpecHeader {
 };
 SpecHeader header(const Spec &spec);
 
-/// All files of a spec as one text, for plans; `parseText` reads it back.
+/// All files of a spec as one text, for plans; `parseText` reads it back. The
+/// files' names in it are relative: the text is the same wherever the specs
+/// are installed.
 std::string bundle(const Spec &spec);
 
 /// Checks that need no config.json: unknown names and operations, arity,

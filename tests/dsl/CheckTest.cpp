@@ -5,7 +5,7 @@
 namespace mbc::dsl {
 namespace {
 
-TEST(Check, AMisspeltOperationGetsASuggestion) {
+TEST(Check, R4_AMisspeltOperationGetsASuggestion) {
   EXPECT_EQ(parseMessages("mbspec 1\n"
                           "in_proj <- conact(q, k, v) shard=section\n"),
             "t.mbspec:2:12: error: 'conact' is neither an operation nor a def; "
@@ -15,7 +15,7 @@ TEST(Check, AMisspeltOperationGetsASuggestion) {
             "             ^~~~~~\n");
 }
 
-TEST(Check, ArityPointsAtTheCallAndAtTheDef) {
+TEST(Check, R4_ArityPointsAtTheCallAndAtTheDef) {
   EXPECT_EQ(parseMessages("mbspec 1\n"
                           "def glu(gate, up, n) = concat(gate:n, up:n)\n"
                           "fc1 <- glu(g, u)\n"),
@@ -27,7 +27,7 @@ TEST(Check, ArityPointsAtTheCallAndAtTheDef) {
             "      ^~~\n");
 }
 
-TEST(Check, AnUnknownVariableIsFoundWithoutAnyConfig) {
+TEST(Check, R3_AnUnknownVariableIsFoundWithoutAnyConfig) {
   EXPECT_EQ(parseMessages("mbspec 1\n"
                           "let layers_count = 4\n"
                           "for i in 0..layer_count { a.{j} <- b }\n"),
@@ -42,7 +42,7 @@ TEST(Check, AnUnknownVariableIsFoundWithoutAnyConfig) {
             "                               ^\n");
 }
 
-TEST(Check, BlocksThatUseEachOtherAreRefused) {
+TEST(Check, R5_BlocksThatUseEachOtherAreRefused) {
   std::string text = parseMessages("mbspec 1\n"
                                    "block a { b }\n"
                                    "block b { a }\n");
@@ -51,7 +51,7 @@ TEST(Check, BlocksThatUseEachOtherAreRefused) {
       << text;
 }
 
-TEST(Check, ADefThatUsesItselfIsRefused) {
+TEST(Check, R5_ADefThatUsesItselfIsRefused) {
   EXPECT_EQ(parseMessages("mbspec 1\n"
                           "def twice(x) = twice(x) + 1\n"),
             "t.mbspec:2:16: error: def 'twice' uses itself; recursion is not "
@@ -64,7 +64,7 @@ TEST(Check, ADefThatUsesItselfIsRefused) {
             "      ^~~~~\n");
 }
 
-TEST(Check, AttributesKnowTheirWords) {
+TEST(Check, R9_AttributesKnowTheirWords) {
   EXPECT_EQ(
       parseMessages("mbspec 1\n"
                     "a <- b shard=colum\n"
@@ -85,7 +85,7 @@ TEST(Check, AttributesKnowTheirWords) {
       "         ^~~~~\n");
 }
 
-TEST(Check, ABlockHasToExist) {
+TEST(Check, R4_ABlockHasToExist) {
   EXPECT_EQ(parseMessages("mbspec 1\n"
                           "block attention { a <- b }\n"
                           "atention\n"),
@@ -93,6 +93,52 @@ TEST(Check, ABlockHasToExist) {
             "'attention'?\n"
             "  atention\n"
             "  ^~~~~~~~\n");
+}
+
+/// The first line of each finding, without places.
+std::string findings(const std::string &rest) {
+  Diagnostics diagnostics;
+  parseText("mbspec 1\n" + rest, "t.mbspec", {}, diagnostics);
+  std::string text;
+  for (const Diagnostic &entry : diagnostics.all())
+    text += entry.text + "\n";
+  return text;
+}
+
+TEST(Check, R6_ATensorIsNoValueAndAValueNoTensor) {
+  EXPECT_EQ(findings("a <- concat(3, b)\n"),
+            "a tensor is needed here: a name or an operation\n");
+  EXPECT_EQ(findings("let a = 1\nlet x = concat(a)\n"),
+            "'concat' gives a tensor; a value is needed here\n");
+}
+
+TEST(Check, R7_AWildcardStandsOnlyInSubtreesIgnoreAndConfig) {
+  EXPECT_EQ(findings("a.** <- b.*.c\n"),
+            "a subtree is written NAME.** on both sides, with no other "
+            "wildcard\n");
+  EXPECT_EQ(findings("tied hf a.* to b\n"),
+            "a tie names one tensor; a wildcard cannot stand here\n");
+  EXPECT_EQ(findings("ignore a.*.b, c.**\nx.** <- y.**\n"), "");
+}
+
+TEST(Check, R8_TheOtherAxesEndAShape) {
+  EXPECT_EQ(findings("a <- reshape(b, [..., 2])\n"),
+            "'...' stands at the end of a shape\n");
+  EXPECT_EQ(findings("a <- transpose(b, [1, ...])\n"),
+            "'...' stands only in the shape of a reshape\n");
+}
+
+TEST(Check, R10_OnlyConcatAndStackRepeatAndHaveADim) {
+  EXPECT_EQ(findings("a <- reshape(e in 0..2: b{e}, [2])\n"),
+            "only 'stack' and 'concat' repeat over a range\n");
+  EXPECT_EQ(findings("a <- transpose(b, [1, 0], dim=1)\n"),
+            "'transpose' has no argument 'dim'\n");
+}
+
+TEST(Check, R11_AFieldIsSetOnceAndIgnoredFieldsAreThoseOfConfigJson) {
+  EXPECT_EQ(findings("config { a = 1 b = 2 a = 3 ignore x.y }\n"),
+            "field 'a' is set twice\n"
+            "'x.y' is no field of config.json; write hf.NAME\n");
 }
 
 } // namespace

@@ -28,7 +28,7 @@ TEST(Config, IntegersStayExact) {
   EXPECT_EQ(std::get<double>(fieldOf("hf.eps", R"({"eps": 1e-05})")), 1e-05);
 }
 
-TEST(Config, DivisionIsExactOrAnError) {
+TEST(Config, R13_DivisionIsExactOrAnError) {
   EXPECT_EQ(std::get<int64_t>(fieldOf("12 / 4 * 2 + 7 % 4")), 9);
   EXPECT_EQ(errorOf("13 / 4"),
             "t.mbspec:3:18: error: 13 does not divide by 4: 1 is left over");
@@ -39,7 +39,7 @@ TEST(Config, DivisionIsExactOrAnError) {
             "bits");
 }
 
-TEST(Config, OnlyTheDefaultOperatorForgivesAMissingField) {
+TEST(Config, R12_OnlyTheDefaultOperatorForgivesAMissingField) {
   EXPECT_EQ(std::get<int64_t>(fieldOf("hf.a.b ?? hf.c ?? 7")), 7);
   EXPECT_EQ(std::get<int64_t>(fieldOf("hf.a ?? 7", R"({"a": null})")), 7);
   EXPECT_EQ(errorOf("hf.hiden_size", R"({"hidden_size": 4})"),
@@ -55,7 +55,7 @@ TEST(Config, PythonsNumbersAndAByteOrderMarkAreRead) {
             -HUGE_VAL);
 }
 
-TEST(Config, NanIsNoInteger) {
+TEST(Config, R13_NanIsNoInteger) {
   std::string text =
       evaluateText(
           "mbspec 1\n"
@@ -78,7 +78,7 @@ TEST(Config, BrokenJsonNamesLineAndColumn) {
       "error: config.json, line 1, column 13: field \"a\" is there twice\n");
 }
 
-TEST(Config, WhatNothingReadsIsListed) {
+TEST(Config, R21_WhatNothingReadsIsListed) {
   Evaluated result = evaluateText(
       withModel(
           "config { field = hf.text.read\n ignore hf.**.bos_token_id }\n"),
@@ -99,14 +99,14 @@ TEST(Config, ListsAndText) {
             "t.mbspec:3:18: error: element 3 is asked of 3 elements");
 }
 
-TEST(Config, AConditionIsNeverZeroOrNull) {
+TEST(Config, R14_AConditionIsNeverZeroOrNull) {
   EXPECT_EQ(errorOf("hf.n ? 1 : 2", R"({"n": 0})"),
             "t.mbspec:3:18: error: a condition is true or false, not hf.n (0); "
             "compare "
             "it, or give a default with ??");
 }
 
-TEST(Config, ALetThatNeedsItselfIsRefused) {
+TEST(Config, R5_ALetThatNeedsItselfIsRefused) {
   std::string text =
       evaluateText(withModel("let a = b\nlet b = a\nconfig { field = a }\n"))
           .text;

@@ -47,7 +47,7 @@ TEST(Either, OnTheWayBackTheSameRulesServe) {
       "hf fused\n");
 }
 
-TEST(Either, MixedLayoutsAreRefusedWithTwoExamples) {
+TEST(Either, R16_MixedLayoutsAreRefusedWithTwoExamples) {
   EXPECT_EQ(evaluateText(spec, "{}", {"h.0.e.0", "h.0.e.1", "h.1.all"}).text,
             "t.mbspec:4:3: error: mixed layouts: 'h.0.e.0' is of form "
             "per_expert, 'h.1.all' is of "
@@ -56,7 +56,7 @@ TEST(Either, MixedLayoutsAreRefusedWithTwoExamples) {
             "    ^~~~~~\n");
 }
 
-TEST(Either, TwoFormsThatFitAreRefused) {
+TEST(Either, R16_TwoFormsThatFitAreRefused) {
   EXPECT_EQ(evaluateText(spec, "{}", {"h.0.e.0", "h.0.all", "h.1.e.0"}).text,
             "t.mbspec:4:3: error: two forms fit: 'h.0.e.0' is there, and so is "
             "'h.0.all'; exactly "

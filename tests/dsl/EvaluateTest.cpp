@@ -45,6 +45,29 @@ TEST(Evaluate, RulesOfAllLayersShareAMappingUntilANumberDiffers) {
   EXPECT_EQ(result.model.mappings[0].label, "l.{2*i}.w");
 }
 
+TEST(Evaluate, EachPlaceThatUsesABlockHasItsOwnMappings) {
+  Evaluated result = evaluateText(withModel("block norm { w <- n }\n"
+                                            "block layer { norm }\n"
+                                            "for i in 0..2 {\n"
+                                            "  l.{i} <- l.{i} { layer }\n"
+                                            "}\n"
+                                            "mtp.{1-1} <- l.2 { layer }\n"));
+  ASSERT_EQ(result.text, "");
+  ASSERT_EQ(rulesOf(result.model),
+            "l.0.w <- l.0.n\nl.1.w <- l.1.n\nmtp.0.w <- l.2.n\n");
+  ASSERT_EQ(result.model.mappings.size(), 2U);
+  const Mapping &layers = result.model.mappings[0],
+                &mtp = result.model.mappings[1];
+  EXPECT_EQ(layers.label, "l.{i}.w");
+  EXPECT_EQ(mtp.label, "mtp.{1-1}.w");
+  ASSERT_EQ(mtp.expansion.size(), 2U);
+  EXPECT_EQ(layers.expansion.at(1).where.line, 6U);
+  EXPECT_EQ(mtp.expansion[0].where.line, 4U);
+  EXPECT_EQ(mtp.expansion[1].where.line, 8U);
+  EXPECT_EQ(result.model.instances[1].mapping, 0U);
+  EXPECT_EQ(result.model.instances[2].mapping, 1U);
+}
+
 TEST(Evaluate, ADefBecomesPrimitiveOperations) {
   Evaluated result = evaluateText(
       withModel("def pair(a, b, G, n) = reshape(concat(reshape(a:G*n, [G, n, "
@@ -81,7 +104,7 @@ TEST(Evaluate, AnErrorInsideADefShowsTheLinesThatUsedIt) {
             "  ^\n");
 }
 
-TEST(Evaluate, MatchTakesNoWordItDoesNotList) {
+TEST(Evaluate, R15_MatchTakesNoWordItDoesNotList) {
   EXPECT_EQ(evaluateText(withModel("match hf.kind { \"dense\": a <- b }\n"),
                          R"({"kind": "sparse"})")
                 .text,
@@ -92,14 +115,14 @@ TEST(Evaluate, MatchTakesNoWordItDoesNotList) {
             "        ^~~~~~~\n");
 }
 
-TEST(Evaluate, AnOptionalRuleIsDroppedWhereItsTensorIsAbsent) {
+TEST(Evaluate, R17_AnOptionalRuleIsDroppedWhereItsTensorIsAbsent) {
   std::string spec = withModel("a <- x?\nb <- y?\n");
   EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"y"}).model), "b <- y\n");
   EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}, Side::Megatron).model),
             "a <- x\n");
 }
 
-TEST(Evaluate, ASubtreeHasARuleForEachName) {
+TEST(Evaluate, R18_ASubtreeHasARuleForEachName) {
   std::string spec = withModel("visual.** <- model.visual.** stage=first\n");
   std::set<std::string> names{"model.visual.a.weight", "model.visual.b.weight",
                               "model.visual.b.weight_scale_inv",
@@ -169,6 +192,22 @@ TEST(Evaluate, AnAttributeMayDependOnACondition) {
             Stage::FirstAndLast);
   EXPECT_EQ(evaluateText(spec, R"({"mtp": 0})").model.mappings.at(0).stage,
             Stage::First);
+}
+
+TEST(Evaluate, R19_ExtentsOfOnePieceAgree) {
+  std::string text = evaluateText(withModel("def first(x, n) = concat(x:n, y)\n"
+                                            "w <- first(a:3, 4)\n"))
+                         .text;
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "t.mbspec:3:28: error: this piece is 4 here, but 3 where it is "
+            "passed");
+}
+
+TEST(Evaluate, R20_ThereIsSomethingToStack) {
+  EXPECT_EQ(evaluateText(withModel("w <- stack(e in 2..2: a{e})\n")).text,
+            "t.mbspec:3:6: error: nothing to stack: the range 2..2 is empty\n"
+            "  w <- stack(e in 2..2: a{e})\n"
+            "       ^~~~~\n");
 }
 
 } // namespace

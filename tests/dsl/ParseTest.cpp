@@ -30,7 +30,7 @@ TEST(Parse, AnErrorInAHolePointsIntoTheName) {
             "                       ^\n");
 }
 
-TEST(Parse, AnotherVersionIsRefused) {
+TEST(Parse, R1_AnotherVersionIsRefused) {
   EXPECT_EQ(parseMessages("mbspec 2\n"),
             "t.mbspec:1:8: error: this program reads version 1 of the "
             "language, the file says "
@@ -39,7 +39,7 @@ TEST(Parse, AnotherVersionIsRefused) {
             "         ^\n");
 }
 
-TEST(Parse, AMissingUsedFileIsNamedWithThePlacesSearched) {
+TEST(Parse, R2_AMissingUsedFileIsNamedWithThePlacesSearched) {
   Diagnostics diagnostics;
   parseText("mbspec 1\nuse \"lib/absent.mbspec\"\n", "dir/t.mbspec",
             {"/nowhere"}, diagnostics);
@@ -62,9 +62,41 @@ TEST(Parse, ABundleHoldsEverythingAndReadsBack) {
   ASSERT_TRUE(again) << messages(diagnostics);
   ASSERT_EQ(again->files.size(), spec->files.size());
   for (size_t i = 0; i != spec->files.size(); ++i) {
-    EXPECT_EQ(again->files[i]->path, spec->files[i]->path);
+    EXPECT_EQ(again->files[i]->name, spec->files[i]->name);
     EXPECT_EQ(again->files[i]->text, spec->files[i]->text);
   }
+}
+
+TEST(Parse, ABundleSaysNothingAboutWhereItsFilesWere) {
+  namespace fs = std::filesystem;
+  fs::path root = fs::path(testing::TempDir()) / "mbc-bundle";
+  auto write = [](const fs::path &path, std::string_view text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  };
+  // Once all in one folder, once the library in a search directory.
+  std::string first = "mbspec 1\nuse \"lib/a.mbspec\"\na(2)\n";
+  std::string a =
+      "mbspec 1\nuse \"b.mbspec\"\nblock a(n) { w <- pair(x, n) }\n";
+  std::string b = "mbspec 1\ndef pair(x, n) = concat(x:n, y)\n";
+  write(root / "one/s.mbspec", first);
+  write(root / "one/lib/a.mbspec", a);
+  write(root / "one/lib/b.mbspec", b);
+  write(root / "two/mine/s.mbspec", first);
+  write(root / "two/specs/lib/a.mbspec", a);
+  write(root / "two/specs/lib/b.mbspec", b);
+  Diagnostics diagnostics;
+  ParseResult one = parseFile(root / "one/s.mbspec", {}, diagnostics);
+  ParseResult two =
+      parseFile(root / "two/mine/s.mbspec", {root / "two/specs"}, diagnostics);
+  fs::remove_all(root);
+  ASSERT_TRUE(one && two) << messages(diagnostics);
+  EXPECT_EQ(bundle(*one), "#file s.mbspec\n" + first + "#file lib/a.mbspec\n" +
+                              a + "#file lib/b.mbspec\n" + b);
+  EXPECT_EQ(bundle(*two), bundle(*one));
+  ParseResult again = parseText(bundle(*two), "plan", {}, diagnostics);
+  ASSERT_TRUE(again) << messages(diagnostics);
+  EXPECT_EQ(bundle(*again), bundle(*one));
 }
 
 TEST(Parse, TheHeaderNeedsNoConfig) {
