@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/Binding/Bind.h"
-#include "compiler/Binding/ConfigJson.h"
+#include "compiler/Binding/ConfigFacts.h"
 #include "compiler/Target/PlanWriter.h"
 #include "dsl/Parse.h"
 

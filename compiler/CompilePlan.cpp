@@ -1,6 +1,7 @@
 #include "compiler/Compilation.h"
 
 #include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/ConfigEdit.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
 #include "runtime/File.h"
@@ -91,7 +92,11 @@ static std::string withDType(std::string config, const std::string &option) {
                                             : "";
   if (name.empty())
     return config;
-  return withString(withString(config, "dtype", name), "torch_dtype", name);
+  // Older configs say torch_dtype; those of composed models say it inside.
+  for (const char *path :
+       {"dtype", "torch_dtype", "text_config.dtype", "text_config.torch_dtype"})
+    config = withString(config, path, name);
+  return config;
 }
 
 Result<void> Compilation::addExportSidecars(PlanContent &content,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/Binding/ConfigJson.h"
+#include "compiler/Binding/ConfigFacts.h"
 #include "dsl/Parse.h"
 
 #include <string>

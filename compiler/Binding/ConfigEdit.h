@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// Edits of config.json that keep every other byte, so that numbers, blanks
+/// and the order of fields come back as they were written. A path is a field's
+/// name, or one inside an object: `text_config.dtype`. A text that is no JSON
+/// object, or has no such field, comes back as it is.
+namespace mbc::compiler {
+
+/// The text without a field, its comma, and the blanks before it.
+std::string withoutField(std::string_view text, std::string_view path);
+
+/// The text with the string `value` in the place of the field's value.
+std::string withString(std::string_view text, std::string_view path,
+                       std::string_view value);
+
+} // namespace mbc::compiler

@@ -1,0 +1,52 @@
+#include "compiler/Binding/ConfigFacts.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc::compiler {
+namespace {
+
+TEST(ConfigFacts, TheElementTypeIsTheFirstKnownOne) {
+  auto dtypeOf = [](std::string_view text) {
+    return readConfigFacts(text, "config.json").value().dtype;
+  };
+  EXPECT_EQ(dtypeOf(R"({"torch_dtype": "float16"})"), DType::F16);
+  EXPECT_EQ(dtypeOf(R"({"torch_dtype": "float16", "dtype": "float32"})"),
+            DType::F32);
+  EXPECT_EQ(dtypeOf(R"({"dtype": "torch.float16"})"), DType::F16);
+  EXPECT_EQ(dtypeOf(R"({"dtype": null, "text_config": {"dtype": "float32"}})"),
+            DType::F32);
+  EXPECT_EQ(dtypeOf(R"({"dtype": "auto"})"), DType::BF16);
+}
+
+TEST(ConfigFacts, NamesAndBlockSizeAreRead) {
+  ConfigFacts facts =
+      readConfigFacts(
+          R"({"architectures": ["A", "B"], "model_type": "m", "r": NaN,
+              "quantization_config": {"quant_method": "fp8",
+                                      "weight_block_size": [64, 32]}})",
+          "config.json")
+          .value();
+  EXPECT_EQ(facts.architectures, (std::vector<std::string>{"A", "B"}));
+  EXPECT_EQ(facts.modelType, "m");
+  EXPECT_TRUE(facts.quantised);
+  EXPECT_EQ(facts.quantMethod, "fp8");
+  EXPECT_EQ(facts.blockRows, 64);
+  EXPECT_EQ(facts.blockColumns, 32);
+}
+
+TEST(ConfigFacts, ErrorsNameTheFile) {
+  auto errorOf = [](std::string_view text) {
+    return readConfigFacts(text, "hf/config.json").error().message;
+  };
+  EXPECT_EQ(errorOf("{\"a\": 1,\n]"),
+            "hf/config.json, line 2, column 1: a field name in quotes was "
+            "expected");
+  EXPECT_EQ(errorOf("[1]"), "hf/config.json does not hold an object");
+  EXPECT_EQ(
+      errorOf(R"({"quantization_config": {"weight_block_size": [0, 1.5]}})"),
+      "hf/config.json: quantization_config.weight_block_size is [0, 1.5]; two "
+      "positive integers are expected");
+}
+
+} // namespace
+} // namespace mbc::compiler
