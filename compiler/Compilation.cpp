@@ -4,6 +4,7 @@
 #include "compiler/Binding/FindSpec.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
+#include "compiler/Target/PlanReader.h"
 #include "runtime/File.h"
 #include "runtime/HfDirectory.h"
 
@@ -90,8 +91,30 @@ bool Compilation::evaluateSpec() {
   if (path.empty())
     return false;
   spec = dsl::parseFile(path, {directory}, diagnostics);
-  if (!spec)
+  if (!spec || !holdRecordedSpec())
     return false;
+  return evaluateModel();
+}
+
+/// An export by another spec than the import's could change values where
+/// names and shapes still fit.
+bool Compilation::holdRecordedSpec() {
+  if (!hasRecord || direction == Direction::Import || !options.spec.empty())
+    return true;
+  std::string name = dsl::header(*spec).name;
+  if (record.spec != name)
+    return fail(
+        {fmt::format("{} was imported by the spec {}, config.json leads "
+                     "to {}; name the spec with --spec FILE",
+                     checkpoint.root, record.spec, name)});
+  if (record.specSha256 != specHash(dsl::bundle(*spec)))
+    notes.push_back(fmt::format("the spec {} has changed since this checkpoint "
+                                "was imported",
+                                name));
+  return true;
+}
+
+bool Compilation::evaluateModel() {
   TensorsByName byName(checkpoint);
   dsl::NameOracle oracle;
   oracle.known =
@@ -119,6 +142,33 @@ bool Compilation::evaluateSpec() {
     notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
                                 field, model.name));
   return !diagnostics.hasErrors();
+}
+
+bool Compilation::preparePlan(const std::string &path) {
+  Result<PlanSource> source = readPlanSource(path);
+  if (!source)
+    return fail(source.error());
+  options = std::move(source->options);
+  checkpoint = std::move(source->checkpoint);
+  configText = std::move(source->configJson);
+  direction = checkpoint.format == Format::Safetensors ? Direction::Import
+                                                       : Direction::Export;
+  Result<ConfigFacts> read = readConfigFacts(configText, path);
+  if (!read)
+    return fail(read.error());
+  facts = std::move(*read);
+  spec = dsl::parseText(source->specText, path, {}, diagnostics);
+  if (!spec)
+    return false;
+  // A plan holds what its rules read; tensors that a spec ignores are missing
+  // from it, and were accounted for when it was made.
+  dsl::Diagnostics findings;
+  std::swap(findings, diagnostics);
+  evaluateModel();
+  bind();
+  std::swap(findings, diagnostics);
+  return !binding.classes.empty() ||
+         fail({fmt::format("{}: the plan has no rules", path)});
 }
 
 bool Compilation::prepareSpecAlone() {

@@ -25,6 +25,10 @@ public:
   /// parses, every loop and condition evaluates, no name is used twice.
   bool prepareSpecAlone();
 
+  /// The classes of a plan file, for its graph: recompiled from the spec's
+  /// text, the headers and the options that the plan holds.
+  bool preparePlan(const std::string &path);
+
   /// The plan; after a successful `prepare`.
   Result<std::string> plan();
 
@@ -44,6 +48,8 @@ private:
   bool open();
   bool openConfig();
   bool evaluateSpec();
+  bool holdRecordedSpec();
+  bool evaluateModel();
   bool bind();
   bool fail(Error error);
 
@@ -51,6 +57,7 @@ private:
   ShardLayout shardLayout() const;
   std::vector<RuleClass> ruleClasses() const;
   std::string commonJson() const;
+  Options chosenOptions() const;
   Result<Target> placeTarget(const TensorProgram &program) const;
   void addImportSidecars(PlanContent &content) const;
   Result<void> addExportSidecars(PlanContent &content,

@@ -4,6 +4,7 @@
 #include "compiler/Binding/ConfigEdit.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
+#include "compiler/Target/PlanReader.h"
 #include "runtime/File.h"
 #include "runtime/Json.h"
 #include "runtime/TorchDistWriter.h"
@@ -127,6 +128,15 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
   return {};
 }
 
+/// The options with the forms that were taken, whoever chose them.
+Options Compilation::chosenOptions() const {
+  Options chosen = options;
+  for (const dsl::Choice &choice : model.choices)
+    (choice.side == dsl::Side::Megatron ? chosen.experts : chosen.hfExperts) =
+        choice.form;
+  return chosen;
+}
+
 Result<std::string> Compilation::plan() {
   Result<TensorProgram> program =
       compileClasses(ruleClasses(), direction, shardLayout(), diagnostics);
@@ -140,7 +150,10 @@ Result<std::string> Compilation::plan() {
   content.family = model.name;
   content.specText = dsl::bundle(*spec);
   content.configJson = configText;
+  content.optionsJson = writeOptions(chosenOptions(), checkpoint);
   content.notes = notes;
+  content.notes.insert(content.notes.end(), target->notes.begin(),
+                       target->notes.end());
   if (direction == Direction::Export) {
     content.format = Format::Safetensors;
     content.summary = "Hugging Face safetensors";

@@ -3,6 +3,7 @@
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -107,7 +108,9 @@ static int check(const mbc_compile_options *given, mbc_sink out,
 static int graph(const mbc_compile_options *given, mbc_sink out,
                  mbc_sink diagnostics) {
   Compilation compilation(optionsOf(*given));
-  bool prepared = compilation.prepare();
+  bool isPlan = std::filesystem::is_regular_file(text(given->source));
+  bool prepared = isPlan ? compilation.preparePlan(text(given->source))
+                         : compilation.prepare();
   sendFindings(compilation.diagnostics, {}, diagnostics);
   if (!prepared)
     return 1;

@@ -200,6 +200,19 @@ bool checkClass(MLIRContext &context, const RuleClass &rule,
   return true;
 }
 
+/// Arithmetic rounds: places come back, the last bits of values may not.
+void warnOfRounding(const RuleClass &rule, dsl::Diagnostics &diagnostics) {
+  for (const std::vector<dsl::Node> *side :
+       {&rule.mapping->megatron, &rule.mapping->hf})
+    for (const dsl::Node &node : *side)
+      if (node.kind == dsl::OpKind::Add && node.value != 0)
+        diagnostics.warning(
+            rule.mapping->where,
+            "add rounds to the tensor's dtype: export after import is exact "
+            "only for values whose sum with the constant is representable",
+            rule.mapping->expansion);
+}
+
 } // namespace
 
 void checkRoundTrip(const std::vector<RuleClass> &classes,
@@ -209,6 +222,8 @@ void checkRoundTrip(const std::vector<RuleClass> &classes,
   prepareContext(context);
   DiagnosticBridge bridge(context, classes, diagnostics);
   std::vector<RuleClass> plain;
+  for (const RuleClass &rule : classes)
+    warnOfRounding(rule, diagnostics);
   for (const RuleClass &rule : classes)
     if (!rule.megatron.empty())
       plain.push_back(placesOnly(rule));

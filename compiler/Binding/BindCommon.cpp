@@ -101,6 +101,26 @@ bool isFloat(DType dtype) {
          dtype == DType::BF16;
 }
 
+static std::string nameWithRank(const StoredTensor &tensor) {
+  return tensor.rank.empty() ? tensor.name
+                             : fmt::format("{} ({})", tensor.name, tensor.rank);
+}
+
+BoundComparison wholeComparison(const Checkpoint &checkpoint, uint32_t copy,
+                                uint32_t owner) {
+  const StoredTensor &tensor = checkpoint.tensors[copy];
+  BoundComparison comparison;
+  comparison.copy = {copy, 0};
+  comparison.hasOwner = true;
+  comparison.owner = {owner, 0};
+  comparison.bytes = tensor.shape.elements() * byteSize(tensor.dtype);
+  int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+  comparison.rowBytes = comparison.bytes / std::max<int64_t>(rows, 1);
+  comparison.copyName = nameWithRank(tensor);
+  comparison.ownerName = nameWithRank(checkpoint.tensors[owner]);
+  return comparison;
+}
+
 bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
                    dsl::Diagnostics &diagnostics) {
   const dsl::Mapping &mapping = *type.mapping;
@@ -146,6 +166,7 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
 
 // --- names that are missing or left over ---
 
+/// Whether names lack (or are) whole layers: then config.json is suspect.
 static std::string layersHint(const std::vector<std::string> &names) {
   static constexpr std::string_view marker = ".layers.";
   std::set<long long> layers;
@@ -155,12 +176,15 @@ static std::string layersHint(const std::vector<std::string> &names) {
       return {};
     layers.insert(std::strtoll(name.c_str() + at + marker.size(), nullptr, 10));
   }
-  if (layers.size() < 2)
+  if (names.size() < 4 * layers.size())
     return {};
-  return fmt::format(
-      "; all of them are in layers {} to {}: config.json and the "
-      "files may belong to different models",
-      *layers.begin(), *layers.rbegin());
+  std::string range =
+      layers.size() == 1
+          ? fmt::format("layer {}", *layers.begin())
+          : fmt::format("layers {} to {}", *layers.begin(), *layers.rbegin());
+  return fmt::format("; all of them are in {}: config.json and the files may "
+                     "belong to different models",
+                     range);
 }
 
 static std::string suggestion(const std::string &name,

@@ -78,4 +78,9 @@ std::optional<DType> dtypeOption(std::string_view text);
 
 bool isFloat(DType dtype);
 
+/// That two tensors of equal type, stored in one piece each, hold the same
+/// bytes; a row is what one index of dimension 0 holds.
+BoundComparison wholeComparison(const Checkpoint &checkpoint, uint32_t copy,
+                                uint32_t owner);
+
 } // namespace mbc::compiler

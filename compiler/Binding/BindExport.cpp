@@ -80,7 +80,8 @@ private:
       ruleError(mapping, operand.error().message, diagnostics);
       return false;
     }
-    if (mapping.stage == dsl::Stage::FirstAndLast)
+    if (mapping.stage == dsl::Stage::FirstAndLast &&
+        input.options.copies != "drop")
       compareStages(*operand);
     append(std::move(*operand));
     return true;
@@ -131,17 +132,7 @@ private:
                           toString(a.shape)));
       return;
     }
-    BoundComparison comparison;
-    comparison.copy = {copy, 0};
-    comparison.hasOwner = true;
-    comparison.owner = {owner, 0};
-    comparison.bytes = a.shape.elements() * byteSize(a.dtype);
-    comparison.rowBytes =
-        comparison.bytes /
-        std::max<int64_t>(a.shape.empty() ? 1 : a.shape[0], 1);
-    comparison.copyName = fmt::format("{} ({})", a.name, a.rank);
-    comparison.ownerName = fmt::format("{} ({})", b.name, b.rank);
-    binding.comparisons.push_back(std::move(comparison));
+    binding.comparisons.push_back(wholeComparison(checkpoint, copy, owner));
   }
 
   /// Per-rank files hold copies of tied tensors on other stages.

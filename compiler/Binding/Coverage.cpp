@@ -62,23 +62,6 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
       used[i] = true;
 }
 
-static BoundComparison compare(const Checkpoint &checkpoint, uint32_t copy,
-                               uint32_t owner) {
-  const StoredTensor &tensor = checkpoint.tensors[copy];
-  BoundComparison comparison;
-  comparison.copy = {copy, 0};
-  comparison.hasOwner = true;
-  comparison.owner = {owner, 0};
-  comparison.bytes = tensor.shape.elements() * byteSize(tensor.dtype);
-  comparison.rowBytes =
-      tensor.shape.rank() > 1
-          ? comparison.bytes / std::max<int64_t>(tensor.shape[0], 1)
-          : byteSize(tensor.dtype);
-  comparison.copyName = tensor.name;
-  comparison.ownerName = checkpoint.tensors[owner].name;
-  return comparison;
-}
-
 void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
                            dsl::Diagnostics &diagnostics) {
   bool drop = input.options.copies == "drop";
@@ -88,6 +71,11 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
     uint32_t at = byName.find(copyName), owner = byName.find(ownerName);
     if (at == TensorsByName::none)
       return false;
+    if (used[at])
+      diagnostics.error(copy.where,
+                        fmt::format("{} is declared tied, but a rule reads it "
+                                    "too; a tensor belongs to one of them",
+                                    copyName));
     used[at] = true;
     if (drop)
       return true;
@@ -107,7 +95,7 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
                       copyName, safetensorsName(a.dtype), toString(a.shape),
                       ownerName, safetensorsName(b.dtype), toString(b.shape)));
     else
-      binding.comparisons.push_back(compare(checkpoint, at, owner));
+      binding.comparisons.push_back(wholeComparison(checkpoint, at, owner));
     return true;
   };
   for (const dsl::TiedCopy &copy : input.model.ties) {

@@ -13,7 +13,6 @@ public:
         used(checkpoint.tensors.size()) {}
 
   void use(uint32_t tensor) { used[tensor] = true; }
-  bool isUsed(uint32_t tensor) const { return used[tensor]; }
 
   /// Applies `ignore` patterns. One that matches a mapped tensor is an
   /// error, and so is one that matches nothing unless it ends in `?`.

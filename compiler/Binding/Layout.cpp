@@ -17,6 +17,20 @@ int64_t ParallelLayout::stageOfLayer(int64_t layer) const {
   return stage;
 }
 
+int64_t ParallelLayout::stageOf(const MegatronName &name,
+                                dsl::Stage where) const {
+  bool byName = where == dsl::Stage::ByName;
+  if (where == dsl::Stage::Last || (byName && name.mtp))
+    return pp - 1;
+  return byName && name.layer ? stageOfLayer(*name.layer) : 0;
+}
+
+bool ParallelLayout::holds(int64_t stage, const MegatronName &name,
+                           dsl::Stage where) const {
+  return stage == stageOf(name, where) ||
+         (where == dsl::Stage::FirstAndLast && stage == pp - 1);
+}
+
 int64_t ParallelLayout::firstLayer(int64_t stage) const {
   return std::accumulate(stageLayers.begin(), stageLayers.begin() + stage,
                          int64_t{0});

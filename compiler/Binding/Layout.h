@@ -2,6 +2,7 @@
 
 #include "compiler/Options.h"
 #include "dsl/Model.h"
+#include "runtime/MegatronNames.h"
 
 #include <cstdint>
 #include <string>
@@ -21,6 +22,12 @@ struct ParallelLayout {
   std::string pattern;              ///< hybrid pattern with `|` cuts, or empty
 
   int64_t stageOfLayer(int64_t layer) const;
+  /// Whether `stage` holds a parameter: as its rule says, else by its name
+  /// (decoder layers by number, MTP layers on the last stage, others on the
+  /// first).
+  bool holds(int64_t stage, const MegatronName &name, dsl::Stage where) const;
+  /// The first stage that holds it.
+  int64_t stageOf(const MegatronName &name, dsl::Stage where) const;
   int64_t firstLayer(int64_t stage) const;
   /// The lowest rank of `stage` that holds dense tensors of TP rank `tp`.
   int64_t denseRank(int64_t stage, int64_t tpRank) const;

@@ -10,7 +10,7 @@ namespace mbc::compiler {
 static constexpr int schema = 1;
 static constexpr const char *version = "0.1";
 
-static std::string sha256Of(const std::string &text) {
+std::string specHash(const std::string &text) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
   return hash.hex();
@@ -40,7 +40,7 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
   Json head;
   head["schema"] = schema;
   head["mbc"] = version;
-  head["spec"] = {{"name", specName}, {"sha256", sha256Of(specText)}};
+  head["spec"] = {{"name", specName}, {"sha256", specHash(specText)}};
   head["layout"] = input.layout.toString();
   Json forms = Json::array();
   for (const dsl::Choice &choice : input.model.choices)
@@ -78,8 +78,10 @@ Result<Record> readRecord(const std::string &text) {
   Record record;
   record.copies = strings(*json, "copies");
   record.forms = strings(*json, "forms");
-  if (auto it = json->find("spec"); it != json->end() && it->is_object())
+  if (auto it = json->find("spec"); it != json->end() && it->is_object()) {
     record.spec = it->value("name", std::string());
+    record.specSha256 = it->value("sha256", std::string());
+  }
   if (auto it = json->find("tensors"); it != json->end() && it->is_array())
     for (const Json &row : *it) {
       if (!row.is_array() || row.size() != 3 || !row[0].is_string() ||

@@ -13,6 +13,9 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
                         const std::string &specName,
                         const std::string &specText);
 
+/// SHA-256 of a spec's bundled text, in hexadecimal digits.
+std::string specHash(const std::string &specText);
+
 /// Reads it back. An unknown schema number is an error.
 Result<Record> readRecord(const std::string &text);
 

@@ -1,10 +1,12 @@
 #include "compiler/Target/Target.h"
 
+#include "compiler/Binding/NameGroups.h"
 #include "runtime/Safetensors.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
+#include <unordered_set>
 
 namespace mbc::compiler {
 
@@ -61,12 +63,7 @@ private:
   /// The record's files and order while they still fit; else files by size,
   /// in the order of the rules.
   Result<void> chooseFiles() {
-    bool recorded =
-        split.record && split.maxShardSize == 0 &&
-        std::all_of(made.begin(), made.end(), [&](const Made &tensor) {
-          const RecordedTensor *known = split.record->find(tensor.name);
-          return known && isPlainName(known->file);
-        });
+    bool recorded = split.record && split.maxShardSize == 0 && recordFits();
     order.resize(made.size());
     std::iota(order.begin(), order.end(), 0u);
     if (recorded) {
@@ -94,6 +91,29 @@ private:
            0,
            {}});
     return {};
+  }
+
+  /// Whether every tensor has a file in the record; says what does not fit.
+  bool recordFits() {
+    std::vector<std::string> unknown, unmade;
+    std::unordered_set<std::string_view> names;
+    for (const Made &tensor : made) {
+      names.insert(tensor.name);
+      const RecordedTensor *known = split.record->find(tensor.name);
+      if (!known || !isPlainName(known->file))
+        unknown.push_back(tensor.name);
+    }
+    for (const RecordedTensor &tensor : split.record->tensors)
+      if (!names.contains(tensor.name) && !tensor.name.ends_with("_scale_inv"))
+        unmade.push_back(tensor.name);
+    for (const NameGroup &group : groupNames(unmade))
+      target.notes.push_back(group.text +
+                             " was in the imported checkpoint, and "
+                             "is not made again");
+    for (const NameGroup &group : groupNames(unknown))
+      target.notes.push_back(group.text + " has no file in mbc/record.json; "
+                                          "the files are cut by size");
+    return unknown.empty();
   }
 
   static bool isPlainName(const std::string &file) {

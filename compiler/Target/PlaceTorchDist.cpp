@@ -56,19 +56,13 @@ private:
     return file;
   }
 
-  int64_t stageOf(const MegatronName &name, dsl::Stage stage) const {
-    if (stage == dsl::Stage::Last || name.mtp)
-      return layout.pp - 1;
-    return name.layer ? layout.stageOfLayer(*name.layer) : 0;
-  }
-
   int64_t rankOf(const MegatronName &name, dsl::Stage stage,
                  const dsl::Shard &shard, int64_t shardRank) const {
     if (shard.expert && name.expert)
-      return layout.expertRank(stageOf(name, stage),
+      return layout.expertRank(layout.stageOf(name, stage),
                                *name.expert / (model.experts / layout.ep),
                                shardRank);
-    return layout.denseRank(stageOf(name, stage), shardRank);
+    return layout.denseRank(layout.stageOf(name, stage), shardRank);
   }
 
   /// Byte objects come first in a file; all have the same content.

@@ -1,7 +1,7 @@
 #include "compiler/Target/Target.h"
 
 #include "runtime/TorchArchive.h"
-#include "runtime/TorchDistWriter.h"
+#include "runtime/TorchRanksWriter.h"
 
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ private:
 
   bool holds(const RankFile &file, const MegatronName &name,
              const dsl::Mapping &mapping, int64_t shardRank) const {
-    if (!onStage(file.stage, name, mapping.stage))
+    if (!layout.holds(file.stage, name, mapping.stage))
       return false;
     const dsl::Shard &shard = mapping.shard;
     bool expert = shard.expert && name.expert;
@@ -71,18 +71,6 @@ private:
 
   int64_t ranksOf(const dsl::Mapping &mapping) const {
     return mapping.shard.expert ? layout.etp : layout.tp;
-  }
-
-  bool onStage(int64_t stage, const MegatronName &name,
-               dsl::Stage where) const {
-    bool first = stage == 0, last = stage == layout.pp - 1;
-    if (where == dsl::Stage::FirstAndLast)
-      return first || last;
-    if (where == dsl::Stage::Last || (name.mtp && where == dsl::Stage::ByName))
-      return last;
-    if (where == dsl::Stage::First || !name.layer)
-      return first;
-    return layout.stageOfLayer(*name.layer) == stage;
   }
 
   /// A name that a parameter has in one file, counted within the file.
@@ -137,7 +125,7 @@ private:
     for (const dsl::TiedCopy &tie : model.ties)
       if (tie.side == dsl::Side::Megatron && tie.owner == owner)
         for (uint32_t f = 0; f != files.size(); ++f)
-          if (onStage(files[f].stage, {}, tie.stage) &&
+          if (layout.holds(files[f].stage, {}, tie.stage) &&
               files[f].tp == output.rank) {
             addItem(placed, f, tie.copy, output);
             outputs.push_back(index);

@@ -82,8 +82,7 @@ private:
     const FusedClass &fused = program.classes[index];
     std::vector<fb::Offset<plan::Input>> inputs;
     for (const FusedInput &input : fused.inputs)
-      inputs.push_back(plan::CreateInput(
-          builder, static_cast<uint8_t>(input.dtype), input.elements));
+      inputs.push_back(writeInput(input, bound));
     std::vector<fb::Offset<plan::Output>> written;
     for (uint32_t o = 0; o != fused.outputs.size(); ++o)
       written.push_back(writeOutput(fused.outputs[o], leadingAxes(index, o)));
@@ -98,28 +97,47 @@ private:
         builder.CreateVector(target.classes[index].items));
   }
 
+  const std::vector<OperandType> &
+  sourceOperands(const BoundClass &bound) const {
+    return binding.direction == Direction::Import ? bound.type.hf
+                                                  : bound.type.megatron;
+  }
+
+  /// Where an input's reference stands among those of an instance.
+  uint32_t refOf(const FusedInput &input, const BoundClass &bound) const {
+    const std::vector<OperandType> &operands = sourceOperands(bound);
+    uint32_t at = 0;
+    for (uint32_t k = 0; k != input.operand; ++k)
+      at += std::max<size_t>(operands[k].parts.size(), 1) +
+            operands[k].scale.has_value();
+    size_t parts = std::max<size_t>(operands[input.operand].parts.size(), 1);
+    return at + (input.isScale ? parts : input.part);
+  }
+
+  fb::Offset<plan::Input> writeInput(const FusedInput &input,
+                                     const BoundClass &bound) {
+    const SourceRef &ref = bound.refs[refOf(input, bound)];
+    const StoredTensor &tensor = checkpoint.tensors[ref.tensor];
+    const StoredPiece &piece = tensor.pieces[ref.piece];
+    auto vector = [&](const Shape &shape) {
+      return builder.CreateVector(shape.begin(), shape.rank());
+    };
+    return plan::CreateInput(builder, static_cast<uint8_t>(input.dtype),
+                             input.elements, vector(piece.shape),
+                             vector(piece.start), vector(tensor.shape));
+  }
+
   /// instances x inputs: which source each input of each instance is.
   std::vector<uint32_t> sourceRows(const BoundClass &bound,
                                    const FusedClass &fused) const {
-    bool isImport = binding.direction == Direction::Import;
-    const std::vector<OperandType> &operands =
-        isImport ? bound.type.hf : bound.type.megatron;
-    std::vector<uint32_t> firstRef; // of each operand
-    uint32_t count = 0;
-    for (const OperandType &operand : operands) {
-      firstRef.push_back(count);
-      count +=
-          std::max<size_t>(operand.parts.size(), 1) + operand.scale.has_value();
-    }
+    std::vector<uint32_t> at;
+    for (const FusedInput &input : fused.inputs)
+      at.push_back(refOf(input, bound));
     std::vector<uint32_t> rows;
-    rows.reserve(bound.instances.size() * fused.inputs.size());
+    rows.reserve(bound.instances.size() * at.size());
     for (size_t row = 0; row != bound.instances.size(); ++row)
-      for (const FusedInput &input : fused.inputs) {
-        uint32_t parts =
-            std::max<size_t>(operands[input.operand].parts.size(), 1);
-        uint32_t at =
-            firstRef[input.operand] + (input.isScale ? parts : input.part);
-        const SourceRef &ref = bound.refs[row * bound.refsPerInstance + at];
+      for (uint32_t index : at) {
+        const SourceRef &ref = bound.refs[row * bound.refsPerInstance + index];
         rows.push_back(sourceOf[ref.tensor][ref.piece]);
       }
     return rows;
@@ -187,8 +205,7 @@ private:
             0, comparison.copyOffset, 0));
         continue;
       }
-      int64_t owner =
-          sourceOf[comparison.owner.tensor][comparison.owner.piece];
+      int64_t owner = sourceOf[comparison.owner.tensor][comparison.owner.piece];
       written.push_back(plan::CreateComparison(
           builder, owner, copy, comparison.bytes, comparison.rowBytes,
           builder.CreateString(comparison.ownerName), copyName,

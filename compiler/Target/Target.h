@@ -47,6 +47,7 @@ struct Target {
   std::vector<std::string> objects;  ///< keys of byte objects
   std::vector<uint32_t> objectFiles; ///< the file of each
   std::vector<PlacedClass> classes;
+  std::vector<std::string> notes; ///< what a person should know
 };
 
 /// An instance of a rule, found by its number in the model.

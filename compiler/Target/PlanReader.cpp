@@ -1,0 +1,130 @@
+#include "compiler/Target/PlanReader.h"
+
+#include "runtime/Json.h"
+#include "runtime/Plan.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace mbc::compiler {
+
+std::string writeOptions(const Options &options, const Checkpoint &checkpoint) {
+  Json json{{"format", options.format},
+            {"experts", options.experts},
+            {"hf_experts", options.hfExperts},
+            {"dtype", options.dtype},
+            {"copies", options.copies},
+            {"pipeline_layout", options.pipelineLayout},
+            {"tp", options.tp},
+            {"pp", options.pp},
+            {"ep", options.ep},
+            {"etp", options.etp},
+            {"first_stage_layers", options.firstStageLayers},
+            {"last_stage_layers", options.lastStageLayers},
+            {"vocab_divisor", options.vocabDivisor},
+            {"source_format", static_cast<int>(checkpoint.format)},
+            {"source_args", checkpoint.argsJson}};
+  return json.dump();
+}
+
+static Options optionsOf(const Json &json) {
+  Options options;
+  auto text = [&](const char *key) { return json.value(key, std::string()); };
+  auto number = [&](const char *key) { return json.value(key, int64_t{0}); };
+  options.format = text("format");
+  options.experts = text("experts");
+  options.hfExperts = text("hf_experts");
+  options.dtype = text("dtype");
+  options.copies = text("copies");
+  options.pipelineLayout = text("pipeline_layout");
+  options.tp = number("tp");
+  options.pp = number("pp");
+  options.ep = number("ep");
+  options.etp = number("etp");
+  options.firstStageLayers = number("first_stage_layers");
+  options.lastStageLayers = number("last_stage_layers");
+  options.vocabDivisor = number("vocab_divisor");
+  return options;
+}
+
+static Shape shapeOf(const flatbuffers::Vector<int64_t> *dims) {
+  Shape shape;
+  if (dims)
+    for (int64_t extent : *dims)
+      shape.push_back(extent);
+  return shape;
+}
+
+namespace {
+/// Puts the tensors of a checkpoint together from the inputs of the classes.
+class Tensors {
+public:
+  Tensors(const plan::Plan &plan, Checkpoint &checkpoint)
+      : plan(plan), checkpoint(checkpoint) {}
+
+  void collect() {
+    for (const plan::Class *kind : *plan.classes()) {
+      size_t inputs = kind->inputs()->size();
+      for (size_t at = 0; at != kind->sources()->size(); ++at)
+        add(*kind->inputs()->Get(at % inputs), kind->sources()->Get(at));
+    }
+  }
+
+private:
+  /// A source's name is the tensor's, with the rank in brackets if it has one.
+  void add(const plan::Input &input, uint32_t source) {
+    std::string name = plan.source_names()->Get(source)->str(), rank;
+    if (size_t bracket = name.find(" ("); bracket != std::string::npos) {
+      rank = name.substr(bracket + 2, name.size() - bracket - 3);
+      name.resize(bracket);
+    }
+    auto [it, isNew] =
+        known.try_emplace({name, rank}, checkpoint.tensors.size());
+    if (isNew) {
+      StoredTensor tensor;
+      tensor.name = name;
+      tensor.rank = rank;
+      tensor.dtype = static_cast<DType>(input.dtype());
+      tensor.shape = shapeOf(input.whole());
+      checkpoint.tensors.push_back(std::move(tensor));
+    }
+    const plan::Source *place = plan.sources()->Get(source);
+    StoredPiece piece{place->file(), place->offset(), shapeOf(input.start()),
+                      shapeOf(input.shape())};
+    std::vector<StoredPiece> &pieces = checkpoint.tensors[it->second].pieces;
+    for (const StoredPiece &other : pieces)
+      if (other.start == piece.start)
+        return;
+    pieces.push_back(piece);
+  }
+
+  const plan::Plan &plan;
+  Checkpoint &checkpoint;
+  std::map<std::pair<std::string, std::string>, size_t> known;
+};
+} // namespace
+
+Result<PlanSource> readPlanSource(const std::string &path) {
+  Result<Plan> opened = Plan::open(path);
+  if (!opened)
+    return std::unexpected(opened.error());
+  const plan::Plan &plan = **opened;
+  PlanSource source;
+  source.specText = plan.spec_text() ? plan.spec_text()->str() : "";
+  source.configJson = plan.config_json() ? plan.config_json()->str() : "";
+  Result<Json> json =
+      parseJson(plan.options_json() ? plan.options_json()->str() : "{}", path);
+  if (!json)
+    return std::unexpected(json.error());
+  source.options = optionsOf(*json);
+  source.checkpoint.root = path;
+  source.checkpoint.format =
+      static_cast<Format>(json->value("source_format", 0));
+  source.checkpoint.argsJson = json->value("source_args", std::string());
+  for (const plan::SourceFile *file : *plan.source_files())
+    source.checkpoint.files.push_back({file->path()->str(), file->size()});
+  Tensors(plan, source.checkpoint).collect();
+  return source;
+}
+
+} // namespace mbc::compiler
