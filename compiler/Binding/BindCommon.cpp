@@ -176,7 +176,7 @@ static std::string layersHint(const std::vector<std::string> &names) {
       return {};
     layers.insert(std::strtoll(name.c_str() + at + marker.size(), nullptr, 10));
   }
-  if (names.size() < 4 * layers.size())
+  if (layers.empty() || names.size() < 4 * layers.size())
     return {};
   std::string range =
       layers.size() == 1
