@@ -27,7 +27,8 @@ struct StoredFile {
 /// are in elements of the whole tensor.
 struct StoredPiece {
   uint32_t file = 0;
-  uint64_t offset = 0; ///< bytes from the start of the file to the first element
+  uint64_t offset =
+      0; ///< bytes from the start of the file to the first element
   Shape start;
   Shape shape;
 };
@@ -60,17 +61,21 @@ struct StoredObject {
 /// `openCheckpoint`, so it may be read by any number of threads.
 struct Checkpoint {
   Format format = Format::Safetensors;
-  std::string root;      ///< directory that `files` are relative to
+  std::string root; ///< directory that `files` are relative to
   std::vector<StoredFile> files;
   std::vector<StoredTensor> tensors; ///< order of the files, then of offsets
   std::vector<StoredObject> objects;
-  std::vector<StoredTensor> keys; ///< TorchDist: tensors under the file's own keys
-  std::string argsJson;  ///< Megatron `args` and common state as JSON, else empty
-  std::string configJson; ///< config.json: Safetensors its own; Megatron from mbc/hf/ if there
+  std::vector<StoredTensor>
+      keys; ///< TorchDist: tensors under the file's own keys
+  std::string
+      argsJson; ///< Megatron `args` and common state as JSON, else empty
+  std::string configJson; ///< config.json: Safetensors its own; Megatron from
+                          ///< mbc/hf/ if there
   std::string recordJson; ///< mbc/record.json, if there
-  std::vector<std::string> sidecars; ///< HF files that travel along, relative to sidecarRoot
-  std::string sidecarRoot; ///< directory of the sidecars (root, or root/mbc/hf)
-  std::vector<std::string> notes; ///< things a person should know, one sentence each
+  std::vector<std::string> sidecars; ///< HF files that travel along, relative
+                                     ///< to root (Megatron: to root/mbc/hf)
+  std::vector<std::string>
+      notes; ///< things a person should know, one sentence each
 };
 
 /// The directory that a checkpoint's files are relative to: `directory`

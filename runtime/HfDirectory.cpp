@@ -219,7 +219,7 @@ Result<std::vector<std::string>> listSidecars(const std::string &directory) {
 Result<Checkpoint> openHfDirectory(const std::string &directory) {
   Checkpoint checkpoint;
   checkpoint.format = Format::Safetensors;
-  checkpoint.root = checkpoint.sidecarRoot = directory;
+  checkpoint.root = directory;
   Result<std::string> config =
       readWholeFile(joinPath(directory, "config.json"));
   if (!config)

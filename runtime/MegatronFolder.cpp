@@ -44,7 +44,6 @@ Result<void> readRecord(Checkpoint &checkpoint) {
     if (!sidecars)
       return std::unexpected(sidecars.error());
     checkpoint.sidecars = std::move(*sidecars);
-    checkpoint.sidecarRoot = hf;
   }
   return {};
 }

@@ -82,6 +82,7 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
     const plan::Scales *scales = output.scales()->Get(index);
     if (scales->input() < 0 ||
         scales->input() >= static_cast<int64_t>(inputs) ||
+        scales->weight() < 0 ||
         scales->weight() >= static_cast<int64_t>(inputs) ||
         scales->columns() <= 0 || scales->block_rows() <= 0 ||
         scales->block_columns() <= 0)

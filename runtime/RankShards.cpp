@@ -1,9 +1,9 @@
 #include "runtime/MegatronNames.h"
 #include "runtime/MegatronShards.h"
 #include "runtime/MegatronStages.h"
+#include "runtime/TorchRanksLayout.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 namespace mbc {
@@ -44,10 +44,10 @@ Result<std::vector<Slice>> slicesOf(const StoredTensor &tensor,
   return slices;
 }
 
-/// Tensors by name.
-class NameTable {
+/// Tensors of a checkpoint by name, the first of each name.
+class TensorTable {
 public:
-  explicit NameTable(const std::vector<StoredTensor> &tensors) {
+  explicit TensorTable(const std::vector<StoredTensor> &tensors) {
     for (const StoredTensor &tensor : tensors)
       table_.try_emplace(tensor.name, &tensor);
   }
@@ -62,21 +62,9 @@ private:
   std::unordered_map<std::string_view, const StoredTensor *> table_;
 };
 
-struct RankPlace {
-  int64_t tp, pp, ep, etp;
-};
-
-std::string rankName(const RankPlace &place, const ShardSizes &sizes) {
-  std::string name =
-      fmt::format("tp{}.pp{}.ep{}", place.tp, place.pp, place.ep);
-  if (sizes.etp != sizes.tp)
-    name += fmt::format(".etp{}", place.etp);
-  return name;
-}
-
 Result<RankShard> shardOf(const StoredTensor &tensor, uint32_t number,
                           const TensorLookup &lookup, const RankPlace &place,
-                          const ShardSizes &sizes) {
+                          const ParallelSizes &sizes) {
   ShardRule rule = shardRule(tensor.name, tensor.shape.rank());
   Result<std::vector<Slice>> slices =
       rule.expert ? slicesOf(tensor, rule, lookup, place.etp, sizes.etp, "etp")
@@ -108,24 +96,6 @@ Result<int64_t> expertsPerRank(const Checkpoint &whole, int64_t ep) {
   if (experts % ep != 0)
     return fail("{} experts do not divide by ep={}", experts, ep);
   return experts / ep;
-}
-
-/// "tp1.pp0.ep1.etp0" taken apart.
-RankPlace parseRank(std::string_view rank) {
-  auto number = [&](std::string_view prefix) -> int64_t {
-    size_t at =
-        rank.starts_with(prefix) ? 0 : rank.find(fmt::format(".{}", prefix));
-    if (at == std::string_view::npos)
-      return -1;
-    size_t begin = at + prefix.size() + (at == 0 ? 0 : 1);
-    int64_t value = 0;
-    std::from_chars(rank.data() + begin, rank.data() + rank.size(), value);
-    return value;
-  };
-  RankPlace place{number("tp"), number("pp"), number("ep"), number("etp")};
-  if (place.etp < 0)
-    place.etp = place.tp;
-  return place;
 }
 
 /// Adds a rank's tensor to the whole one. `index` of `count` ranks has it.
@@ -166,21 +136,18 @@ Result<void> addToWhole(StoredTensor &whole, const StoredTensor &local,
 } // namespace
 
 Result<std::vector<RankShard>> shardsOf(const Checkpoint &whole,
-                                        ShardSizes sizes) {
-  if (sizes.etp == 0)
-    sizes.etp = sizes.tp;
+                                        ShardSizes asked) {
+  ParallelSizes sizes{asked.tp, asked.pp, asked.ep,
+                      asked.etp == 0 ? asked.tp : asked.etp};
   Result<StageMap> stages = StageMap::make(whole, sizes.pp);
   Result<int64_t> experts = expertsPerRank(whole, sizes.ep);
   if (!stages || !experts)
     return std::unexpected(stages ? experts.error() : stages.error());
-  NameTable names(whole.tensors);
+  TensorTable names(whole.tensors);
   TensorLookup lookup = names.lookup();
-  int64_t stageRanks = std::max(sizes.tp, sizes.ep * sizes.etp);
   std::vector<RankShard> shards;
-  for (int64_t r = 0; r != sizes.pp * stageRanks; ++r) {
-    int64_t s = r % stageRanks;
-    RankPlace place{s % sizes.tp, r / stageRanks, s / sizes.etp % sizes.ep,
-                    s % sizes.etp};
+  for (int64_t rank = 0; rank != sizes.pp * stageRanks(sizes); ++rank) {
+    RankPlace place = rankPlace(rank, sizes);
     for (uint32_t i = 0; i != whole.tensors.size(); ++i) {
       const StoredTensor &tensor = whole.tensors[i];
       bool outputCopy = stages->copiesOutputLayer() &&
@@ -215,16 +182,16 @@ Result<Checkpoint> joinRanks(const Checkpoint &checkpoint) {
   whole.tensors.clear();
   int64_t tp = 1, etp = 1;
   for (const StoredTensor &tensor : checkpoint.tensors) {
-    RankPlace place = parseRank(tensor.rank);
+    RankPlace place = parseRankName(tensor.rank);
     tp = std::max(tp, place.tp + 1);
     etp = std::max(etp, place.etp + 1);
   }
-  NameTable names(checkpoint.tensors);
+  TensorTable names(checkpoint.tensors);
   std::unordered_map<std::string, size_t> known;
   std::unordered_map<std::string, bool> seen; // name and index among the parts
   for (const StoredTensor &local : checkpoint.tensors) {
     ShardRule rule = shardRule(local.name, local.shape.rank());
-    RankPlace place = parseRank(local.rank);
+    RankPlace place = parseRankName(local.rank);
     int64_t index = rule.cut == Cut::None ? 0
                     : rule.expert         ? place.etp
                                           : place.tp;

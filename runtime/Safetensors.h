@@ -42,7 +42,8 @@ struct SafetensorsHeader {
 };
 
 /// The header of a file that holds `entries` in this order, padded with spaces
-/// so that the data begins at a multiple of 8.
+/// so that the data begins at a multiple of 8. A name that comes twice is an
+/// error.
 Result<SafetensorsHeader>
 layoutSafetensors(std::span<const SafetensorsEntry> entries);
 

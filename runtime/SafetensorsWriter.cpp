@@ -2,6 +2,7 @@
 #include "runtime/Safetensors.h"
 
 #include <cstring>
+#include <unordered_set>
 
 namespace mbc {
 
@@ -11,7 +12,12 @@ layoutSafetensors(std::span<const SafetensorsEntry> entries) {
   SafetensorsHeader header;
   header.offsets.reserve(entries.size());
   uint64_t offset = 0;
+  std::unordered_set<std::string_view> names(entries.size() * 2);
   for (const SafetensorsEntry &entry : entries) {
+    if (!names.insert(entry.name).second)
+      return fail("tensor {}: would be in one safetensors file twice; each "
+                  "name of a target may come from one rule only",
+                  entry.name);
     uint64_t bytes =
         static_cast<uint64_t>(entry.shape.elements()) * byteSize(entry.dtype);
     text += ',';

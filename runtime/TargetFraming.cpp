@@ -3,6 +3,7 @@
 #include "runtime/Plan.h"
 #include "runtime/TorchArchive.h"
 #include "runtime/TorchDistWriter.h"
+#include "runtime/TorchRanksWriter.h"
 
 namespace mbc {
 namespace {

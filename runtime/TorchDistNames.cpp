@@ -95,19 +95,22 @@ std::string KeyForm::numbered(int64_t layer, int64_t expert) const {
   return full;
 }
 
-int sectionOrder(std::string_view section) {
+std::optional<size_t> sectionRank(std::string_view section) {
   // Gated DeltaNet, KDA, GDN2; then Mamba-2 and gated delta product. A letter
   // with a number (V0, V1 ...) stands in the place of the letter.
   constexpr std::array<std::string_view, 22> order = {
       "gate_half", "up_half", "query", "key", "value", "z", "g", "gate",
       "f",         "beta",    "alpha", "x",   "V",     "K", "B", "C",
       "Q",         "b",       "w",     "dt",  "a",     "D"};
+  constexpr size_t most = 1000; // numbers of one letter
   size_t stem = section.find_last_not_of("0123456789") + 1;
   auto found = std::find(order.begin(), order.end(), section.substr(0, stem));
-  int number = 0;
+  size_t number = 0;
   for (char digit : section.substr(stem))
-    number = number * 10 + (digit - '0');
-  return static_cast<int>(found - order.begin()) * 1000 + number;
+    number = std::min(number * 10 + static_cast<size_t>(digit - '0'), most);
+  if (found == order.end() || number == most)
+    return std::nullopt;
+  return static_cast<size_t>(found - order.begin()) * most + number;
 }
 
 } // namespace mbc

@@ -19,7 +19,9 @@ struct KeyForm {
 };
 KeyForm parseTorchDistKey(std::string_view key);
 
-/// Sections of one parameter come in ascending order of this.
-int sectionOrder(std::string_view section);
+/// Place of a section (KeyForm::section) among those of its parameter: their
+/// rows join in ascending order of it. Nothing for a section that is not
+/// known, whose place can only be guessed.
+std::optional<size_t> sectionRank(std::string_view section);
 
 } // namespace mbc

@@ -145,6 +145,27 @@ Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
   return {};
 }
 
+/// Puts the parts in the order of their rows.
+Result<void> sortSections(const std::string &path, Parameter &parameter) {
+  if (parameter.parts.size() == 1)
+    return {};
+  std::vector<std::pair<size_t, const TorchDistIndex::Tensor *>> ranked;
+  for (const TorchDistIndex::Tensor *part : parameter.parts) {
+    std::string section = parseTorchDistKey(part->key).section;
+    std::optional<size_t> rank = sectionRank(section);
+    if (!rank)
+      return fail("{}: tensor {}: the place of its section '{}' among the {} "
+                  "sections of {} is not known, so they cannot be joined",
+                  path, part->key, section, parameter.parts.size(),
+                  parameter.form.name);
+    ranked.push_back({*rank, part});
+  }
+  std::ranges::sort(ranked, {}, [](const auto &entry) { return entry.first; });
+  std::ranges::transform(ranked, parameter.parts.begin(),
+                         [](const auto &entry) { return entry.second; });
+  return {};
+}
+
 Result<std::vector<Parameter>> groupSections(const std::string &path,
                                              const TorchDistIndex &index) {
   std::vector<Parameter> parameters;
@@ -163,11 +184,8 @@ Result<std::vector<Parameter>> groupSections(const std::string &path,
     parameter.parts.push_back(&tensor);
   }
   for (Parameter &parameter : parameters)
-    std::sort(parameter.parts.begin(), parameter.parts.end(),
-              [](const auto *a, const auto *b) {
-                return sectionOrder(parseTorchDistKey(a->key).section) <
-                       sectionOrder(parseTorchDistKey(b->key).section);
-              });
+    if (auto sorted = sortSections(path, parameter); !sorted)
+      return std::unexpected(sorted.error());
   return parameters;
 }
 

@@ -1,12 +1,11 @@
 #include "runtime/TorchDistWriter.h"
 
+#include "runtime/CommonStateWriter.h"
 #include "runtime/PickleWriter.h"
 #include "runtime/TorchArchive.h"
 
 #include <numeric>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace mbc {
 namespace {
@@ -213,31 +212,6 @@ std::string MetadataPickle::write() {
   return std::move(out_).finish();
 }
 
-Result<Json> parseCommon(std::string_view commonJson) {
-  Result<Json> common = parseJson(commonJson, "the common state");
-  if (common && !common->is_object())
-    return fail("the common state is not a JSON object");
-  return common;
-}
-
-/// The items of the common state's dict, between its MARK and SETITEMS.
-void commonItems(PickleWriter &out, const Json &common) {
-  for (const auto &[key, value] : common.items()) {
-    out.text(key);
-    if (key == "args" && value.is_object())
-      out.nameSpace(value);
-    else
-      out.json(value);
-  }
-}
-
-void commonDict(PickleWriter &out, const Json &common) {
-  out.emptyDict();
-  out.mark();
-  commonItems(out, common);
-  out.setItems();
-}
-
 } // namespace
 
 std::string torchDistMetadata(std::span<const TorchDistTensor> tensors,
@@ -261,46 +235,19 @@ std::string extraStateObject() {
 }
 
 Result<std::string> commonFile(std::string_view commonJson) {
-  Result<Json> common = parseCommon(commonJson);
-  if (!common)
-    return std::unexpected(common.error());
   PickleWriter out;
-  commonDict(out, *common);
+  if (auto good = writeCommonState(out, commonJson); !good)
+    return std::unexpected(good.error());
   return archiveBytes("common", std::move(out).finish(), {});
 }
 
 Result<std::string> commonObject(std::string_view commonJson) {
-  Result<Json> common = parseCommon(commonJson);
-  if (!common)
-    return std::unexpected(common.error());
   PickleWriter out;
   out.emptyList();
-  commonDict(out, *common);
+  if (auto good = writeCommonState(out, commonJson); !good)
+    return std::unexpected(good.error());
   out.append();
   return archiveBytes("archive", std::move(out).finish(), {});
-}
-
-Result<std::string> rankFilePickle(std::string_view commonJson,
-                                   std::span<const RankTensor> tensors) {
-  Result<Json> common = parseCommon(commonJson);
-  if (!common)
-    return std::unexpected(common.error());
-  PickleWriter out;
-  out.emptyDict();
-  out.mark();
-  commonItems(out, *common);
-  out.text("model");
-  out.emptyDict();
-  if (!tensors.empty()) {
-    out.mark();
-    for (size_t i = 0; i != tensors.size(); ++i) {
-      out.text(tensors[i].key);
-      out.tensor(std::to_string(i), tensors[i].dtype, tensors[i].shape);
-    }
-    out.setItems();
-  }
-  out.setItems();
-  return std::move(out).finish();
 }
 
 } // namespace mbc

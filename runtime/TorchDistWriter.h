@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-/// The small files and the index of a torch_dist checkpoint, and the data.pkl
-/// of a per-rank file. Payload items are archives with the root `archive` and
-/// one storage (TorchArchive.h), with the pickle of `tensorPickle`.
+/// The small files and the index of a torch_dist checkpoint. Payload items are
+/// archives with the root `archive` and one storage (TorchArchive.h), with the
+/// pickle of `tensorPickle`.
 namespace mbc {
 
 /// A tensor of the whole model, leading axes included.
@@ -54,19 +54,5 @@ std::string extraStateObject();
 /// Checkpoint::argsJson.
 Result<std::string> commonFile(std::string_view commonJson);
 Result<std::string> commonObject(std::string_view commonJson);
-
-/// A tensor of a per-rank file; number i is the archive's storage data/i.
-struct RankTensor {
-  std::string_view key;
-  DType dtype = DType::F32;
-  std::span<const int64_t> shape;
-};
-
-/// The root folder of a per-rank file's archive.
-constexpr std::string_view rankFileRoot = "model_optim_rng";
-
-/// The data.pkl of a per-rank file: the common state and `model`.
-Result<std::string> rankFilePickle(std::string_view commonJson,
-                                   std::span<const RankTensor> tensors);
 
 } // namespace mbc

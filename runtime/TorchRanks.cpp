@@ -135,13 +135,13 @@ stageStarts(const std::string &root, const RankSizes &sizes,
   std::vector<int64_t> starts = {0};
   for (size_t i = 0; i != files.size(); ++i) {
     int64_t layers = localLayers(contents[i]);
-    bool firstOfStage = i == 0 || files[i].pp != files[i - 1].pp;
+    bool firstOfStage = i == 0 || files[i].place.pp != files[i - 1].place.pp;
     if (firstOfStage)
       starts.push_back(starts.back() + layers);
     else if (starts.back() - starts[starts.size() - 2] != layers)
       return fail("{}: {} has {} decoder layers, the other files of pipeline "
                   "stage {} have {}",
-                  root, files[i].folder, layers, files[i].pp,
+                  root, files[i].path, layers, files[i].place.pp,
                   starts.back() - starts[starts.size() - 2]);
   }
   if (sizes.layers != 0 && starts.back() != sizes.layers)
@@ -151,7 +151,7 @@ stageStarts(const std::string &root, const RankSizes &sizes,
   return starts;
 }
 
-void globalNames(RankContent &content, uint32_t number, const RankFile &file,
+void globalNames(RankContent &content, uint32_t number, const std::string &rank,
                  int64_t firstLayer, int64_t firstExpert) {
   for (StoredTensor &tensor : content.tensors) {
     std::string key = tensor.name;
@@ -165,7 +165,7 @@ void globalNames(RankContent &content, uint32_t number, const RankFile &file,
     tensor.name = renumber(name, layer, expert);
     if (tensor.name != key)
       tensor.key = std::move(key);
-    tensor.rank = file.rank;
+    tensor.rank = rank;
     tensor.pieces[0].file = number;
   }
 }
@@ -216,12 +216,12 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
 
   std::vector<RankFile> files = rankFiles(*sizes);
   for (const RankFile &file : files) {
-    std::string path = joinPath(file.folder, weightsName);
-    if (!fs::exists(joinPath(directory, path)))
+    if (!fs::exists(joinPath(directory, file.path)))
       return fail("{}: does not exist; the saved arguments say TP {}, PP {}, "
                   "EP {}",
-                  joinPath(directory, path), sizes->tp, sizes->pp, sizes->ep);
-    checkpoint.files.push_back({std::move(path), 0});
+                  joinPath(directory, file.path), sizes->tp, sizes->pp,
+                  sizes->ep);
+    checkpoint.files.push_back({file.path, 0});
   }
   Result<std::vector<RankContent>> contents = readRankFiles(checkpoint);
   if (!contents)
@@ -235,9 +235,9 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
         content, *sizes, joinPath(directory, checkpoint.files[i].path));
     if (!experts)
       return std::unexpected(experts.error());
-    globalNames(content, i, files[i],
-                (*starts)[static_cast<size_t>(files[i].pp)],
-                files[i].ep * *experts);
+    globalNames(content, i, rankName(files[i].place, *sizes),
+                (*starts)[static_cast<size_t>(files[i].place.pp)],
+                files[i].place.ep * *experts);
     checkpoint.files[i].size = content.size;
     std::move(content.tensors.begin(), content.tensors.end(),
               std::back_inserter(checkpoint.tensors));

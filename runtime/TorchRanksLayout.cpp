@@ -1,7 +1,8 @@
 #include "runtime/TorchRanksLayout.h"
 
 #include <algorithm>
-#include <set>
+#include <charconv>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -69,26 +70,55 @@ Result<RankSizes> readRankSizes(const Json &common, const std::string &path) {
   return sizes;
 }
 
-std::vector<RankFile> rankFiles(const RankSizes &sizes) {
+int64_t stageRanks(const ParallelSizes &sizes) {
+  return std::lcm(sizes.tp, sizes.ep * sizes.etp);
+}
+
+RankPlace rankPlace(int64_t globalRank, const ParallelSizes &sizes) {
+  int64_t inStage = globalRank % stageRanks(sizes);
+  return {inStage % sizes.tp, globalRank / stageRanks(sizes),
+          inStage / sizes.etp % sizes.ep, inStage % sizes.etp};
+}
+
+std::string rankName(const RankPlace &place, const ParallelSizes &sizes) {
+  std::string name =
+      fmt::format("tp{}.pp{}.ep{}", place.tp, place.pp, place.ep);
+  if (sizes.etp != sizes.tp)
+    name += fmt::format(".etp{}", place.etp);
+  return name;
+}
+
+RankPlace parseRankName(std::string_view name) {
+  RankPlace place{0, 0, 0, -1};
+  while (!name.empty()) {
+    std::string_view part = name.substr(0, name.find('.'));
+    name.remove_prefix(std::min(name.size(), part.size() + 1));
+    for (auto [prefix, number] :
+         {std::pair<std::string_view, int64_t *>("tp", &place.tp),
+          {"pp", &place.pp},
+          {"ep", &place.ep},
+          {"etp", &place.etp}})
+      if (part.starts_with(prefix))
+        std::from_chars(part.data() + prefix.size(), part.data() + part.size(),
+                        *number);
+  }
+  if (place.etp < 0)
+    place.etp = place.tp;
+  return place;
+}
+
+std::vector<RankFile> rankFiles(const ParallelSizes &sizes) {
   std::vector<RankFile> files;
-  int64_t stageRanks = std::max(sizes.tp, sizes.ep * sizes.etp);
-  for (int64_t pp = 0; pp != sizes.pp; ++pp) {
-    std::set<std::pair<int64_t, int64_t>> seen;
-    for (int64_t s = 0; s != stageRanks; ++s) {
-      RankFile file{s % sizes.tp,  pp, s / sizes.etp % sizes.ep,
-                    s % sizes.etp, {}, {}};
-      if (!seen.insert({file.tp, file.ep}).second)
-        continue;
-      file.folder = fmt::format("mp_rank_{:02}", file.tp);
-      if (sizes.pp > 1)
-        file.folder += fmt::format("_{:03}", pp);
-      if (sizes.ep > 1)
-        file.folder += fmt::format("_{:03}", file.ep);
-      file.rank = fmt::format("tp{}.pp{}.ep{}", file.tp, pp, file.ep);
-      if (sizes.etp != sizes.tp)
-        file.rank += fmt::format(".etp{}", file.etp);
-      files.push_back(std::move(file));
-    }
+  int64_t ranks = sizes.pp * stageRanks(sizes);
+  for (int64_t rank = 0; rank != ranks; ++rank) {
+    RankFile file{rankPlace(rank, sizes), rank, {}};
+    file.path = fmt::format("mp_rank_{:02}", file.place.tp);
+    if (sizes.pp > 1)
+      file.path += fmt::format("_{:03}", file.place.pp);
+    if (sizes.ep > 1)
+      file.path += fmt::format("_{:03}", file.place.ep);
+    file.path += "/model_optim_rng.pt";
+    files.push_back(std::move(file));
   }
   return files;
 }

@@ -42,17 +42,7 @@ const plan::Scales *scalesOf(const plan::Output &output, int32_t input) {
   for (const plan::Scales *scales : *output.scales())
     if (scales->weight() == input)
       return scales;
-  // Unnamed: entry k belongs to the k-th input that the boxes read.
-  size_t before = 0;
-  for (int32_t lower = 0; lower < input; ++lower)
-    for (const plan::Box *box : *output.boxes())
-      if (box->input() == lower) {
-        ++before;
-        break;
-      }
-  bool unnamed = before < output.scales()->size() &&
-                 output.scales()->Get(before)->weight() < 0;
-  return unnamed ? output.scales()->Get(before) : nullptr;
+  return nullptr;
 }
 
 /// A kernel applied to the tiles of one band.

@@ -217,6 +217,7 @@ TEST_P(Scaled, MultipliesEveryElementByItsBlock) {
   for (plan::OutputT &each : outputs) {
     each.kernel = 0;
     auto geometry = std::make_unique<plan::ScalesT>();
+    geometry->weight = 0;
     geometry->input = 1;
     geometry->columns = columns;
     geometry->scale_columns = 4;

@@ -1,6 +1,7 @@
 #include "runtime/Listing.h"
 
 #include "runtime/Sha256.h"
+#include "runtime/TorchRanksWriter.h"
 #include "tests/runtime/TorchDistFolder.h"
 
 #include <array>

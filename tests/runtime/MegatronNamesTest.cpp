@@ -140,8 +140,14 @@ TEST(TorchDistNames, SectionsInTheOrderOfTheRows) {
         {"z", "x", "B", "C", "dt"},
         {"z", "V0", "V1", "K0", "K1", "Q", "b0", "b1", "a"}})
     for (size_t i = 1; i < order.size(); ++i)
-      EXPECT_LT(sectionOrder(order[i - 1]), sectionOrder(order[i]))
+      EXPECT_LT(sectionRank(order[i - 1]).value(),
+                sectionRank(order[i]).value())
           << order[i - 1] << " " << order[i];
+}
+
+TEST(TorchDistNames, UnknownSectionsHaveNoPlace) {
+  for (const char *section : {"gamma", "Z", "", "7", "V1000"})
+    EXPECT_FALSE(sectionRank(section)) << section;
 }
 
 } // namespace

@@ -49,6 +49,20 @@ TEST(Plan, RefusesEveryTruncation) {
         << size;
 }
 
+TEST(Plan, RefusesScalesOfNoWeight) {
+  for (int32_t weight : {-1, 0, 1}) {
+    PlanBuilder builder = sound();
+    auto scales = std::make_unique<plan::ScalesT>();
+    scales->input = 0;
+    scales->weight = weight;
+    scales->columns = scales->block_rows = scales->block_columns = 1;
+    builder.plan.classes[0]->outputs[0]->scales.push_back(std::move(scales));
+    EXPECT_EQ(Plan::fromBytes(builder.bytes(), "p.mbc").has_value(),
+              weight == 0)
+        << weight;
+  }
+}
+
 TEST(Plan, RefusesAnotherVersion) {
   PlanBuilder builder = sound();
   builder.plan.version = 2;

@@ -218,5 +218,14 @@ TEST_F(Safetensors, WriterLayout) {
   EXPECT_EQ(length, text.size());
 }
 
+TEST(SafetensorsHeader, NameThatComesTwice) {
+  std::vector<SafetensorsEntry> entries = {{"a", DType::F32, Shape{1}},
+                                           {"b", DType::F32, Shape{1}},
+                                           {"a", DType::F32, Shape{2}}};
+  auto header = layoutSafetensors(entries);
+  ASSERT_FALSE(header);
+  EXPECT_EQ(header.error().message.substr(0, 16), "tensor a: would ");
+}
+
 } // namespace
 } // namespace mbc

@@ -178,7 +178,22 @@ TEST(TorchDistReader, RecordAndSidecars) {
   EXPECT_EQ(checkpoint->recordJson, "{\"schema\":1}");
   EXPECT_EQ(checkpoint->configJson, "{\"x\":1}");
   EXPECT_EQ(checkpoint->sidecars, std::vector<std::string>{"tokenizer.json"});
-  EXPECT_EQ(checkpoint->sidecarRoot, folder.path() + "/mbc/hf");
+}
+
+TEST(TorchDistReader, SectionsOfUnknownPlaceAreNotJoined) {
+  test::TorchDistFolder folder;
+  for (const char *key : {"decoder.layers.0.mixer.in_proj.weight.query",
+                          "decoder.layers.0.mixer.in_proj.weight.gamma"}) {
+    folder.tensor(key, {1, 2});
+    folder.chunk({0, 0}, {1, 2});
+  }
+  auto checkpoint = folder.open();
+  ASSERT_FALSE(checkpoint);
+  EXPECT_NE(checkpoint.error().message.find(
+                "decoder.layers.0.mixer.in_proj.weight.gamma: the place of its "
+                "section 'gamma' among the 2 sections"),
+            std::string::npos)
+      << checkpoint.error().message;
 }
 
 TEST(TorchDistReader, PayloadThatIsShorterThanTheIndexSays) {

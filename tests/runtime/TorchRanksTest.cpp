@@ -1,7 +1,8 @@
 #include "runtime/Checkpoint.h"
 
 #include "runtime/TorchArchive.h"
-#include "runtime/TorchDistWriter.h"
+#include "runtime/TorchRanksLayout.h"
+#include "runtime/TorchRanksWriter.h"
 #include "tests/runtime/TemporaryDirectory.h"
 
 #include <set>
@@ -137,6 +138,38 @@ TEST(TorchRanks, StagesOfAHybridModelMayDiffer) {
             "decoder.layers.3.a");
   EXPECT_EQ(nameOf(*checkpoint, "mp_rank_00_001", "mtp.layers.0.enorm.weight"),
             "mtp.layers.0.enorm.weight");
+}
+
+// TP 2 and EP 3 with ETP 1: 6 ranks a stage, as neither 2 nor 3 serves both.
+TEST(TorchRanksLayout, StageHasRanksForBothDivisions) {
+  ParallelSizes sizes{2, 1, 3, 1};
+  EXPECT_EQ(stageRanks(sizes), 6);
+  std::vector<std::string> folders;
+  for (const RankFile &file : rankFiles(sizes))
+    folders.push_back(file.path.substr(0, file.path.find('/')));
+  EXPECT_EQ(folders,
+            (std::vector<std::string>{"mp_rank_00_000", "mp_rank_01_001",
+                                      "mp_rank_00_002", "mp_rank_01_000",
+                                      "mp_rank_00_001", "mp_rank_01_002"}));
+}
+
+TEST(TorchRanksLayout, LaterStagesComeAfterAllRanksOfTheFirst) {
+  std::vector<RankFile> files = rankFiles({2, 2, 1, 2});
+  ASSERT_EQ(files.size(), 4u);
+  EXPECT_EQ(files[3].path, "mp_rank_01_001/model_optim_rng.pt");
+  EXPECT_EQ(files[3].lowestRank, 3);
+  EXPECT_EQ(files[3].place.pp, 1);
+}
+
+TEST(TorchRanksLayout, NamesOfRanks) {
+  EXPECT_EQ(rankName({1, 2, 3, 0}, {2, 4, 4, 1}), "tp1.pp2.ep3.etp0");
+  EXPECT_EQ(rankName({1, 2, 3, 1}, {2, 4, 4, 2}), "tp1.pp2.ep3");
+  RankPlace place = parseRankName("tp11.pp2.ep13.etp0");
+  EXPECT_EQ(place.tp, 11);
+  EXPECT_EQ(place.pp, 2);
+  EXPECT_EQ(place.ep, 13);
+  EXPECT_EQ(place.etp, 0);
+  EXPECT_EQ(parseRankName("tp5.pp0.ep1").etp, 5);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "runtime/Executor.h"
 #include "runtime/TorchArchive.h"
 #include "runtime/TorchDistWriter.h"
+#include "runtime/TorchRanksWriter.h"
 #include "tests/runtime/PlanBuilder.h"
 #include "tests/runtime/TemporaryDirectory.h"
 
