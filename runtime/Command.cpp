@@ -51,7 +51,6 @@ CLI::App *CommandLine::add(const char *name, const char *help,
                            const char *example) {
   CLI::App *command = app_.add_subcommand(name, help);
   command->footer(std::string("\nExample:\n") + example);
-  addOutputOptions(*command, output_);
   return command;
 }
 
@@ -68,6 +67,7 @@ void CommandLine::addConvert() {
   command->add_flag("--dry-run", dryRun_, "Check and show; write nothing");
   addCompileOptions(*command, compile_, true);
   addExecutionOptions(*command, execution_);
+  addOutputOptions(*command, output_, true, true);
   command->callback([this] {
     status_ = convertCommand(compile_, execution_, output_, target_, dryRun_);
   });
@@ -82,6 +82,7 @@ void CommandLine::addCompile() {
       ->required();
   command->add_option("-o", plan_, "Plan file")->required()->type_name("PLAN");
   addCompileOptions(*command, compile_, true);
+  addOutputOptions(*command, output_, true, false);
   command->callback(
       [this] { status_ = compileCommand(compile_, output_, plan_); });
 }
@@ -95,6 +96,7 @@ void CommandLine::addRun() {
   command->add_option("DST", target_, "New or empty directory")->required();
   command->add_option("--from", from_, "Source directory")->type_name("SRC");
   addExecutionOptions(*command, execution_);
+  addOutputOptions(*command, output_, true, true);
   command->callback([this] {
     status_ = runPlanCommand(plan_, from_, target_, execution_, output_);
   });
@@ -113,6 +115,7 @@ void CommandLine::addCheck() {
       ->add_option("--config", compile_.config,
                    "config.json for a spec without a checkpoint")
       ->excludes(source);
+  addOutputOptions(*command, output_, false, true);
   command->callback([this] {
     if (compile_.source.empty() && compile_.spec.empty())
       throw CLI::RequiredError("SRC or --spec FILE");
@@ -134,6 +137,7 @@ void CommandLine::addList() {
       ->add_option("--shards", shards_,
                    "What each rank of a layout would load, as tp=2,pp=1")
       ->type_name("SIZES");
+  addOutputOptions(*command, output_, false, false);
   command->callback([this] {
     listing_.json = output_.json;
     status_ = listCommand(checkpoint_, listing_, shards_);
@@ -161,6 +165,7 @@ void CommandLine::addSpecs() {
   CLI::App *command = add("specs", "The families known", "  mbc specs --json");
   command->add_option("--spec-path", compile_.specPath,
                       "Directory of specs instead of the shipped ones");
+  addOutputOptions(*command, output_, false, false);
   command->callback([this] { status_ = specsCommand(compile_, output_); });
 }
 

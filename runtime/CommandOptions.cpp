@@ -44,7 +44,6 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.spec = orNull(spec);
   options.spec_path = orNull(specPath);
   options.config = orNull(config);
-  options.to = orNull(to);
   options.format = orNull(format);
   options.experts = orNull(experts);
   options.hf_experts = orNull(hfExperts);
@@ -69,11 +68,15 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   return options;
 }
 
-void addOutputOptions(CLI::App &command, OutputOptions &options) {
-  CLI::Option *quiet =
-      command.add_flag("-q,--quiet", options.quiet, "Errors only");
-  command.add_flag("-v,--verbose", options.verbose, "Say more")
-      ->excludes(quiet);
+void addOutputOptions(CLI::App &command, OutputOptions &options, bool withQuiet,
+                      bool withVerbose) {
+  CLI::Option *quiet = nullptr, *verbose = nullptr;
+  if (withQuiet)
+    quiet = command.add_flag("-q,--quiet", options.quiet, "Errors only");
+  if (withVerbose)
+    verbose = command.add_flag("-v,--verbose", options.verbose, "Say more");
+  if (quiet && verbose)
+    verbose->excludes(quiet);
   command.add_flag("--json", options.json, "The result as one JSON document");
 }
 
@@ -100,8 +103,6 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
       .add_option("--pipeline-layout", options.pipelineLayout,
                   "Uneven pipelines, as Megatron writes them")
       ->group("Layout of a Megatron target");
-  command.add_option("--to", options.to, "Kind of target (default: the other)")
-      ->check(IsMember({"hf", "megatron"}));
   if (withFormat)
     command
         .add_option("--format", options.format,

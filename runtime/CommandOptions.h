@@ -9,14 +9,15 @@
 
 namespace mbc {
 
-/// -q, -v, --json: of every command that they mean something to.
+/// How much is said, and how. A command has those of -q, -v and --json that
+/// change what it prints.
 struct OutputOptions {
   bool quiet = false, verbose = false, json = false;
 };
 
 /// What the compiler is asked for, as typed.
 struct CompileOptions {
-  std::string source, spec, specPath, config, to, format, experts, hfExperts;
+  std::string source, spec, specPath, config, format, experts, hfExperts;
   std::string dtype, quant, copies, hfConfig, pipelineLayout;
   std::string graphStage = "rules", graphFormat = "mlir";
   int64_t tp = 0, pp = 0, ep = 0, etp = 0;
@@ -37,7 +38,9 @@ struct ExecutionOptions {
 /// "512MiB", "5GB" (powers of 1000), "4G" (as GiB), "1024".
 Result<uint64_t> parseSize(const std::string &text);
 
-void addOutputOptions(CLI::App &command, OutputOptions &options);
+/// --json, and -q and -v if asked for.
+void addOutputOptions(CLI::App &command, OutputOptions &options, bool withQuiet,
+                      bool withVerbose);
 /// Layout, spec and dtype options; `withFormat`: --format is the target's.
 void addCompileOptions(CLI::App &command, CompileOptions &options,
                        bool withFormat);

@@ -14,26 +14,25 @@ extern "C" {
 /// The options of convert, compile and check, as given on the command line.
 /// A null string or a zero number means "not given".
 struct mbc_compile_options {
-  const char *source;           ///< checkpoint directory; null: a spec alone is checked
-  const char *spec;             ///< --spec FILE
-  const char *spec_path;        ///< --spec-path DIR; the shipped specs if null
-  const char *config;           ///< --config FILE, for a spec without a checkpoint
-  const char *to;               ///< "hf", "megatron" or null: the other side of the source
-  const char *format;           ///< "torch_dist", "torch", "hf"
-  const char *experts;          ///< "grouped", "sequential"
-  const char *hf_experts;       ///< "per-expert", "fused"
-  const char *dtype;            ///< "keep", "bf16", "f16", "f32"
-  const char *quant;            ///< "none"
-  const char *copies;           ///< "check", "drop"
-  const char *hf_config;        ///< --hf-config DIR
-  const char *pipeline_layout;  ///< --pipeline-layout TEXT
+  const char *source; ///< checkpoint directory; null: a spec alone is checked
+  const char *spec;   ///< --spec FILE
+  const char *spec_path;  ///< --spec-path DIR; the shipped specs if null
+  const char *config;     ///< --config FILE, for a spec without a checkpoint
+  const char *format;     ///< "torch_dist", "torch", "hf"
+  const char *experts;    ///< "grouped", "sequential"
+  const char *hf_experts; ///< "per-expert", "fused"
+  const char *dtype;      ///< "keep", "bf16", "f16", "f32"
+  const char *quant;      ///< "none"
+  const char *copies;     ///< "check", "drop"
+  const char *hf_config;  ///< --hf-config DIR
+  const char *pipeline_layout; ///< --pipeline-layout TEXT
   int64_t tp, pp, ep, etp;
   int64_t first_stage_layers, last_stage_layers;
-  int64_t vocab_divisor;        ///< --make-vocab-size-divisible-by
-  int64_t max_shard_size;       ///< bytes
-  const char *graph_stage;      ///< graph only: "rules", "fused"
-  const char *graph_format;     ///< graph only: "mlir", "dot"
-  int32_t verbose;              ///< check -v: the mapping as understood
+  int64_t vocab_divisor;    ///< --make-vocab-size-divisible-by
+  int64_t max_shard_size;   ///< bytes
+  const char *graph_stage;  ///< graph only: "rules", "fused"
+  const char *graph_format; ///< graph only: "mlir", "dot"
+  int32_t verbose;          ///< check -v: the mapping as understood
   int32_t json;
 };
 
@@ -47,7 +46,8 @@ struct mbc_sink {
 /// `diagnostics`, and returns an exit status: 0, or 1 if something was found.
 struct mbc_compiler {
   uint32_t abi; ///< MBC_COMPILER_ABI
-  int (*compile)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
+  int (*compile)(const mbc_compile_options *, mbc_sink out,
+                 mbc_sink diagnostics);
   int (*check)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
   int (*graph)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
   int (*specs)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);

@@ -25,7 +25,6 @@ public:
   /// Bytes, as of `open`.
   uint64_t size() const { return size_; }
   const std::string &path() const { return path_; }
-  int descriptor() const { return descriptor_; }
 
   InputFile(InputFile &&other) noexcept;
   InputFile &operator=(InputFile &&other) noexcept;

@@ -82,7 +82,6 @@ PlanTotals totals(const plan::Plan &plan) {
     result.targetBytes += length(plan.sidecars()->Get(index)->bytes());
   for (size_t index = 0; index != length(plan.classes()); ++index)
     result.instances += instanceCount(*plan.classes()->Get(index));
-  result.items = length(plan.items());
   for (size_t index = 0; index != length(plan.items()); ++index)
     result.ranks =
         std::max<uint64_t>(result.ranks, plan.items()->Get(index)->rank() + 1);

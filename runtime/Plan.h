@@ -28,7 +28,6 @@ public:
 
   const plan::Plan &operator*() const { return *root_; }
   const plan::Plan *operator->() const { return root_; }
-  const std::string &name() const { return name_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 
 private:
@@ -46,7 +45,6 @@ private:
 struct PlanTotals {
   uint64_t sourceBytes = 0;
   uint64_t targetBytes = 0;
-  uint64_t items = 0;
   uint64_t instances = 0;
   uint64_t ranks = 0; ///< highest writing rank + 1
 };

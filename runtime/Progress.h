@@ -19,7 +19,6 @@ public:
 
   void start(uint64_t totalBytes);
   void add(uint64_t bytes) { done_ += bytes; }
-  uint64_t done() const { return done_; }
   /// Clears the line.
   void stop();
 

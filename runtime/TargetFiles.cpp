@@ -117,7 +117,6 @@ Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
             writeRun(**output, pieces.subspan(first, end - first));
         !done)
       return done;
-    written_ += reached - pieces[first].offset;
     first = end;
   }
   return {};

@@ -42,8 +42,6 @@ public:
   /// Creates and closes the files that hold no item.
   Result<void> writeEmptyFiles();
 
-  uint64_t bytesWritten() const { return written_; }
-
 private:
   struct State {
     std::mutex opening;
@@ -58,7 +56,6 @@ private:
   std::string directory_, object_;
   bool sync_;
   std::vector<std::unique_ptr<State>> states_;
-  std::atomic<uint64_t> written_ = 0;
 };
 
 /// Free bytes for this user on the file system of `path`.
