@@ -151,6 +151,8 @@ bool Compilation::preparePlan(const std::string &path) {
   options = std::move(source->options);
   checkpoint = std::move(source->checkpoint);
   configText = std::move(source->configJson);
+  record = std::move(source->record);
+  hasRecord = !record.tensors.empty();
   direction = checkpoint.format == Format::Safetensors ? Direction::Import
                                                        : Direction::Export;
   Result<ConfigFacts> read = readConfigFacts(configText, path);

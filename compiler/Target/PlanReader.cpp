@@ -104,6 +104,17 @@ private:
 };
 } // namespace
 
+/// The dtypes in which an export's tensors leave, in a record's form.
+static Record recordOf(const plan::Plan &plan) {
+  Record record;
+  for (const plan::TargetTensor *tensor : *plan.tensors())
+    record.tensors.push_back(
+        {tensor->key()->str(), static_cast<DType>(tensor->dtype()), ""});
+  for (uint32_t i = 0; i != record.tensors.size(); ++i)
+    record.byName.emplace(record.tensors[i].name, i);
+  return record;
+}
+
 Result<PlanSource> readPlanSource(const std::string &path) {
   Result<Plan> opened = Plan::open(path);
   if (!opened)
@@ -124,6 +135,8 @@ Result<PlanSource> readPlanSource(const std::string &path) {
   for (const plan::SourceFile *file : *plan.source_files())
     source.checkpoint.files.push_back({file->path()->str(), file->size()});
   Tensors(plan, source.checkpoint).collect();
+  if (plan.format() == plan::TargetFormat_Safetensors)
+    source.record = recordOf(plan);
   return source;
 }
 

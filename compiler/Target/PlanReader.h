@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/Binding/Bind.h"
 #include "compiler/Options.h"
 #include "runtime/Checkpoint.h"
 
@@ -12,6 +13,7 @@ struct PlanSource {
   Options options;
   Checkpoint checkpoint; ///< the tensors that the plan reads
   std::string specText, configJson;
+  Record record; ///< of an export: the HF tensors that it makes
 };
 
 /// Options and the source's args as the text of Plan.options_json.
