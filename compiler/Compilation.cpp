@@ -115,18 +115,18 @@ bool Compilation::holdRecordedSpec() {
 }
 
 bool Compilation::evaluateModel() {
-  TensorsByName byName(checkpoint);
+  byName.emplace(checkpoint);
   dsl::NameOracle oracle;
   oracle.known =
       direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
   oracle.exists = [&](std::string_view name) {
-    return byName.find(name) != TensorsByName::none;
+    return byName->find(name) != TensorsByName::none;
   };
   oracle.withPrefix = [&](std::string_view prefix) {
     std::vector<std::string> names;
     for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
       if (const std::string &name = checkpoint.tensors[i].name;
-          name.starts_with(prefix) && byName.find(name) == i)
+          name.starts_with(prefix) && byName->find(name) == i)
         names.push_back(name);
     return names;
   };
@@ -202,6 +202,7 @@ bool Compilation::prepareSpecAlone() {
 BindInput Compilation::bindInput() const {
   return {model,
           checkpoint,
+          *byName,
           options,
           layout,
           facts.dtype,

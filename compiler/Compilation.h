@@ -6,6 +6,7 @@
 #include "dsl/Parse.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace mbc::compiler {
@@ -67,6 +68,7 @@ private:
   Options options;
   Direction direction = Direction::Import;
   Checkpoint checkpoint;
+  std::optional<TensorsByName> byName; ///< of the checkpoint
   std::string configText, configOrigin;
   std::string hfSidecarRoot; ///< --hf-config: sidecars come from there
   std::vector<std::string> hfSidecars;

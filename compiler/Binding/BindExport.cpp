@@ -13,7 +13,7 @@ class Exporter {
 public:
   Exporter(const BindInput &input, dsl::Diagnostics &diagnostics)
       : model(input.model), checkpoint(input.checkpoint), input(input),
-        diagnostics(diagnostics), byName(input.checkpoint),
+        diagnostics(diagnostics), byName(input.byName),
         coverage(input.checkpoint, byName), reads(input.model, diagnostics),
         writes(input.model, diagnostics) {}
 
@@ -279,7 +279,7 @@ private:
   const Checkpoint &checkpoint;
   const BindInput &input;
   dsl::Diagnostics &diagnostics;
-  TensorsByName byName;
+  const TensorsByName &byName;
   Coverage coverage;
   NameUses reads, writes;
   ClassTable classes;

@@ -12,7 +12,7 @@ class Importer {
 public:
   Importer(const BindInput &input, dsl::Diagnostics &diagnostics)
       : model(input.model), checkpoint(input.checkpoint), input(input),
-        diagnostics(diagnostics), byName(input.checkpoint),
+        diagnostics(diagnostics), byName(input.byName),
         coverage(input.checkpoint, byName), reads(input.model, diagnostics),
         writes(input.model, diagnostics) {}
 
@@ -251,7 +251,7 @@ private:
   const Checkpoint &checkpoint;
   const BindInput &input;
   dsl::Diagnostics &diagnostics;
-  TensorsByName byName;
+  const TensorsByName &byName;
   Coverage coverage;
   NameUses reads, writes;
   ClassTable classes;
