@@ -105,7 +105,7 @@ Result<void> OutputFile::writeAt(uint64_t offset,
   size_t done = 0;
   while (done < bytes.size()) {
     ssize_t count = ::pwrite(descriptor_, bytes.data() + done,
-                             std::min(bytes.size() - done, maxTransfer),
+                             std::min(bytes.size() - done, bestWrite),
                              static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR)
       continue;

@@ -109,7 +109,9 @@ Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
     size_t end = first + 1;
     uint64_t reached = pieces[first].offset + pieces[first].bytes.size();
     while (end != pieces.size() && end - first < IOV_MAX &&
-           pieces[end].offset == reached) {
+           pieces[end].offset == reached &&
+           reached + pieces[end].bytes.size() - pieces[first].offset <=
+               bestWrite) {
       reached += pieces[end].bytes.size();
       ++end;
     }
