@@ -7,10 +7,11 @@
 #include "compiler/Target/PlanReader.h"
 #include "runtime/File.h"
 #include "runtime/HfDirectory.h"
+#include "runtime/Json.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
+#include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
 
@@ -217,10 +218,13 @@ bool Compilation::bind() {
     binding = bindImport(bindInput(), diagnostics);
   } else {
     if (checkpoint.format == Format::TorchRanks) {
-      Result<ParallelLayout> read = layoutFromArgs(checkpoint.argsJson);
-      if (!read)
-        return fail(read.error());
-      layout = std::move(*read);
+      Result<Json> common = parseJson(checkpoint.argsJson, checkpoint.root);
+      if (!common)
+        return fail(common.error());
+      Result<RankSizes> sizes = readRankSizes(*common, checkpoint.root);
+      if (!sizes)
+        return fail(sizes.error());
+      static_cast<ParallelSizes &>(layout) = *sizes;
     }
     binding = bindExport(bindInput(), diagnostics);
   }
@@ -250,7 +254,6 @@ Result<std::string> Compilation::graph(const std::string &stage,
 }
 
 std::string Compilation::mappingText() const {
-  std::map<std::pair<uint32_t, std::string>, size_t> counts;
   std::string text;
   for (const BoundClass &bound : binding.classes) {
     const dsl::Mapping &mapping = *bound.type.mapping;

@@ -111,10 +111,10 @@ private:
   void compareStages(const StoredOperand &operand) {
     for (const SourceRef &ref : operand.refs) {
       const StoredTensor &owner = checkpoint.tensors[ref.tensor];
-      RankName rank = parseRank(owner.rank);
+      RankPlace rank = parseRankName(owner.rank);
       for (uint32_t at = byName.next(ref.tensor); at != TensorsByName::none;
            at = byName.next(at)) {
-        RankName other = parseRank(checkpoint.tensors[at].rank);
+        RankPlace other = parseRankName(checkpoint.tensors[at].rank);
         if (other.tp == rank.tp && other.pp != rank.pp && other.ep == rank.ep)
           compare(at, ref.tensor);
       }
@@ -143,10 +143,10 @@ private:
       for (uint32_t at = byName.find(tie.copy); at != TensorsByName::none;
            at = byName.next(at)) {
         coverage.use(at);
-        RankName rank = parseRank(checkpoint.tensors[at].rank);
+        RankPlace rank = parseRankName(checkpoint.tensors[at].rank);
         uint32_t owner = byName.find(tie.owner);
         while (owner != TensorsByName::none &&
-               parseRank(checkpoint.tensors[owner].rank).tp != rank.tp)
+               parseRankName(checkpoint.tensors[owner].rank).tp != rank.tp)
           owner = byName.next(owner);
         if (owner != TensorsByName::none && input.options.copies != "drop")
           compare(at, owner);

@@ -37,12 +37,12 @@ int64_t ParallelLayout::firstLayer(int64_t stage) const {
 }
 
 int64_t ParallelLayout::denseRank(int64_t stage, int64_t tpRank) const {
-  return stage * stageRanks + tpRank;
+  return stage * stageRanks(*this) + tpRank;
 }
 
 int64_t ParallelLayout::expertRank(int64_t stage, int64_t epRank,
                                    int64_t etpRank) const {
-  return stage * stageRanks + epRank * etp + etpRank;
+  return stage * stageRanks(*this) + epRank * etp + etpRank;
 }
 
 std::string ParallelLayout::toString() const {
@@ -90,7 +90,6 @@ ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
   layout.pp = options.pp;
   layout.ep = options.ep;
   layout.etp = options.etp != 0 ? options.etp : options.tp;
-  layout.stageRanks = std::lcm(layout.tp, layout.ep * layout.etp);
   checkExperts(options, model, diagnostics);
   if (options.format == "torch" && layout.tp % layout.etp != 0)
     diagnostics.error(

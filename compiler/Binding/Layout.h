@@ -3,6 +3,7 @@
 #include "compiler/Options.h"
 #include "dsl/Model.h"
 #include "runtime/MegatronNames.h"
+#include "runtime/TorchRanksLayout.h"
 
 #include <cstdint>
 #include <string>
@@ -10,14 +11,9 @@
 
 namespace mbc::compiler {
 
-/// How a Megatron run spreads the model over its ranks.
-///
-/// Ranks of one pipeline stage follow each other: global rank = stage *
-/// stageRanks + s, and s gives tp = s mod TP, etp = s mod ETP and
-/// ep = (s div ETP) mod EP, Megatron's default order.
-struct ParallelLayout {
-  int64_t tp = 1, pp = 1, ep = 1, etp = 1;
-  int64_t stageRanks = 1;
+/// How a Megatron run spreads the model over its ranks (their order:
+/// runtime/TorchRanksLayout.h).
+struct ParallelLayout : ParallelSizes {
   std::vector<int64_t> stageLayers; ///< decoder layers of each stage
   std::string pattern;              ///< hybrid pattern with `|` cuts, or empty
 

@@ -25,28 +25,8 @@ StoredOperand chunkParts(const Checkpoint &checkpoint, uint32_t tensor) {
   return operand;
 }
 
-RankName parseRank(std::string_view text) {
-  RankName rank;
-  while (!text.empty()) {
-    std::string_view part = text.substr(0, text.find('.'));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    size_t digits = part.find_first_of("0123456789");
-    if (digits == std::string_view::npos)
-      continue;
-    std::string_view name = part.substr(0, digits);
-    int64_t number =
-        std::strtoll(std::string(part.substr(digits)).c_str(), nullptr, 10);
-    (name == "tp"   ? rank.tp
-     : name == "pp" ? rank.pp
-     : name == "ep" ? rank.ep
-                    : rank.etp) = number;
-  }
-  return rank;
-}
-
 namespace {
-/// How a local tensor's sections sit in the whole: for each, where it begins
-/// in the local and in the whole tensor and how long it is, along `dim`.
+/// Along which axis a tensor is cut, and the sections that are cut one by one.
 struct Cut {
   size_t dim = 0;
   bool isCut = false;
@@ -119,7 +99,7 @@ Result<StoredOperand> rankParts(const Checkpoint &checkpoint,
   operand.type.shape[cut.dim] = first.shape[cut.dim] * ranks;
   std::vector<uint32_t> ofRank(ranks, TensorsByName::none);
   for (uint32_t at = tensor; at != TensorsByName::none; at = byName.next(at)) {
-    RankName rank = parseRank(checkpoint.tensors[at].rank);
+    RankPlace rank = parseRankName(checkpoint.tensors[at].rank);
     int64_t index = shard.expert ? rank.tp % layout.etp : rank.tp;
     if (index < ranks && ofRank[index] == TensorsByName::none)
       ofRank[index] = at;

@@ -24,10 +24,4 @@ Result<StoredOperand> rankParts(const Checkpoint &checkpoint,
                                 const ParallelLayout &layout,
                                 const std::vector<int64_t> &sections);
 
-/// Numbers of "tp1.pp0.ep2[.etp0]".
-struct RankName {
-  int64_t tp = 0, pp = 0, ep = 0, etp = -1;
-};
-RankName parseRank(std::string_view text);
-
 } // namespace mbc::compiler

@@ -1,7 +1,6 @@
 #include "compiler/Target/MegatronArgs.h"
 
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 namespace mbc::compiler {
 
@@ -37,8 +36,8 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
   args["expert_model_parallel_size"] = layout.ep;
   args["expert_tensor_parallel_size"] = layout.etp;
   args["context_parallel_size"] = 1;
-  args["world_size"] = layout.pp * layout.stageRanks;
-  args["data_parallel_size"] = layout.stageRanks / layout.tp;
+  args["world_size"] = layout.pp * stageRanks(layout);
+  args["data_parallel_size"] = stageRanks(layout) / layout.tp;
   args["decoder_first_pipeline_num_layers"] =
       options.firstStageLayers != 0 ? Json(options.firstStageLayers)
                                     : Json(nullptr);
@@ -62,41 +61,6 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
   args["consumed_valid_samples"] = 0;
   args["skipped_train_samples"] = 0;
   return args;
-}
-
-static Result<int64_t> sizeOf(const Json &args, const char *field) {
-  auto it = args.find(field);
-  if (it == args.end() || !it->is_number_integer() || *it < 1)
-    return fail(
-        "the checkpoint's args hold no {}, without which per-rank files "
-        "cannot be put together",
-        field);
-  return it->get<int64_t>();
-}
-
-Result<ParallelLayout> layoutFromArgs(const std::string &argsJson) {
-  Result<Json> state = parseJson(argsJson, "args of the checkpoint");
-  if (!state)
-    return std::unexpected(state.error());
-  auto args = state->find("args");
-  if (args == state->end() || !args->is_object())
-    return fail(
-        "the checkpoint holds no args, without which per-rank files cannot "
-        "be put together");
-  ParallelLayout layout;
-  for (auto [field, size] :
-       {std::pair{"tensor_model_parallel_size", &layout.tp},
-        std::pair{"pipeline_model_parallel_size", &layout.pp}}) {
-    Result<int64_t> value = sizeOf(*args, field);
-    if (!value)
-      return std::unexpected(value.error());
-    *size = *value;
-  }
-  // A dense model's args need not name these.
-  layout.ep = sizeOf(*args, "expert_model_parallel_size").value_or(1);
-  layout.etp = sizeOf(*args, "expert_tensor_parallel_size").value_or(layout.tp);
-  layout.stageRanks = std::lcm(layout.tp, layout.ep * layout.etp);
-  return layout;
 }
 
 } // namespace mbc::compiler

@@ -11,8 +11,4 @@ namespace mbc::compiler {
 Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
                   const Options &options, DType dtype, int64_t paddedVocab);
 
-/// The layout that a per-rank checkpoint was written with, from its args.
-/// A missing size is an error that names the field.
-Result<ParallelLayout> layoutFromArgs(const std::string &argsJson);
-
 } // namespace mbc::compiler

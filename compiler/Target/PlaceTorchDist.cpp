@@ -2,6 +2,7 @@
 
 #include "runtime/PickleWriter.h"
 #include "runtime/TorchArchive.h"
+#include "runtime/TorchDistNames.h"
 #include "runtime/TorchDistWriter.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ public:
   explicit TorchDistPlacer(const TargetInput &input)
       : input(input), model(input.model), layout(input.layout),
         rules(keyRules(input.model)),
-        fileOfRank(layout.pp * layout.stageRanks, UINT32_MAX) {}
+        fileOfRank(layout.pp * stageRanks(layout), UINT32_MAX) {}
 
   Result<Target> place() {
     placeObjects();
@@ -137,6 +138,8 @@ private:
           "them: write shard=section(query,key,value), or use --format torch",
           type.mapping->where.file ? type.mapping->where.file->path : "",
           type.mapping->where.line, instance.megatron.front());
+    if (Result<void> joins = sectionsJoin(instance, type); named && !joins)
+      return joins;
     uint32_t lastOperand = UINT32_MAX;
     MegatronName name;
     std::vector<Place> sections; // of the operand at hand
@@ -160,6 +163,22 @@ private:
                            output.start.end());
       target.classes[place.boundClass].items.push_back(target.items.size());
       target.items.push_back(item);
+    }
+    return {};
+  }
+
+  /// A reader joins sections in an order of its own: the rule's has to be it.
+  static Result<void> sectionsJoin(const dsl::RuleInstance &instance,
+                                   const RuleClass &type) {
+    std::optional<size_t> last;
+    for (const std::string &section : type.mapping->shard.sections) {
+      std::optional<size_t> rank = sectionRank(section);
+      if (!rank || (last && *rank <= *last))
+        return fail("{}: torch_dist readers do not know the section {} at this "
+                    "place; the order of sections is that of "
+                    "runtime/TorchDistNames.cpp",
+                    instance.megatron.front(), section);
+      last = rank;
     }
     return {};
   }

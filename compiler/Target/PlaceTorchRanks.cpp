@@ -8,16 +8,11 @@
 namespace mbc::compiler {
 
 namespace {
-/// One rank file: the ranks of a stage that share a (TP, EP) pair share it.
-struct RankFile {
-  int64_t stage = 0, tp = 0, ep = 0;
-  int64_t rank = 0; ///< lowest global rank of it
-};
-
 class TorchRanksPlacer {
 public:
   explicit TorchRanksPlacer(const TargetInput &input)
-      : input(input), model(input.model), layout(input.layout) {}
+      : input(input), model(input.model), layout(input.layout),
+        files(rankFiles(input.layout)) {}
 
   Result<Target> place() {
     listFiles();
@@ -33,40 +28,24 @@ public:
   }
 
 private:
-  /// mp_rank_TT[_PPP][_EEE], as Megatron names them.
   void listFiles() {
-    for (int64_t stage = 0; stage != layout.pp; ++stage)
-      for (int64_t s = 0; s != layout.stageRanks; ++s) {
-        RankFile file{stage, s % layout.tp, (s / layout.etp) % layout.ep,
-                      stage * layout.stageRanks + s};
-        std::string path = fmt::format("mp_rank_{:02}", file.tp);
-        if (layout.pp > 1)
-          path += fmt::format("_{:03}", stage);
-        if (layout.ep > 1)
-          path += fmt::format("_{:03}", file.ep);
-        path += "/model_optim_rng.pt";
-        bool known = false;
-        for (const TargetFile &other : target.files)
-          known |= other.path == path;
-        if (known)
-          continue;
-        target.files.push_back({path, 0, {}});
-        files.push_back(file);
-      }
+    for (const RankFile &file : files)
+      target.files.push_back({file.path, 0, {}});
     itemsOfFile.resize(files.size());
   }
 
   bool holds(const RankFile &file, const MegatronName &name,
              const dsl::Mapping &mapping, int64_t shardRank) const {
-    if (!layout.holds(file.stage, name, mapping.stage))
+    if (!layout.holds(file.place.pp, name, mapping.stage))
       return false;
     const dsl::Shard &shard = mapping.shard;
     bool expert = shard.expert && name.expert;
-    if (expert && *name.expert / (model.experts / layout.ep) != file.ep)
+    if (expert && *name.expert / (model.experts / layout.ep) != file.place.ep)
       return false;
     if (shard.kind == dsl::ShardKind::Replicated || ranksOf(mapping) == 1)
       return true;
-    return shardRank == (shard.expert ? file.tp % layout.etp : file.tp);
+    return shardRank ==
+           (shard.expert ? file.place.tp % layout.etp : file.place.tp);
   }
 
   int64_t ranksOf(const dsl::Mapping &mapping) const {
@@ -78,7 +57,7 @@ private:
                         const RankFile &file) const {
     std::optional<int64_t> layer, expert;
     if (name.layer)
-      layer = *name.layer - layout.firstLayer(file.stage);
+      layer = *name.layer - layout.firstLayer(file.place.pp);
     if (name.expert && model.experts != 0)
       expert = *name.expert % (model.experts / layout.ep);
     return renumber(text, layer, expert);
@@ -125,8 +104,8 @@ private:
     for (const dsl::TiedCopy &tie : model.ties)
       if (tie.side == dsl::Side::Megatron && tie.owner == owner)
         for (uint32_t f = 0; f != files.size(); ++f)
-          if (layout.holds(files[f].stage, {}, tie.stage) &&
-              files[f].tp == output.rank) {
+          if (layout.holds(files[f].place.pp, {}, tie.stage) &&
+              files[f].place.tp == output.rank) {
             addItem(placed, f, tie.copy, output);
             outputs.push_back(index);
           }
@@ -135,7 +114,7 @@ private:
   void addItem(PlacedClass &placed, uint32_t file, std::string key,
                const FusedOutput &output) {
     TargetItem item{file, static_cast<uint32_t>(target.tensors.size()),
-                    static_cast<uint32_t>(files[file].rank),
+                    static_cast<uint32_t>(files[file].lowestRank),
                     static_cast<uint32_t>(target.starts.size()), 0};
     for (size_t dim = 0; dim != output.shape.rank(); ++dim)
       target.starts.push_back(0);
