@@ -63,7 +63,7 @@ static void cutHybridEvenly(const dsl::Model &model, const std::string &main,
     diagnostics.error(
         {},
         fmt::format("--pp {}: stages of {} begin before \"{}\" layers only, "
-                    "and the pattern \"{}\" has {} such places; at most "
+                    "and the pattern \"{}\" has {} of them; at most "
                     "--pp {} is possible",
                     layout.pp, model.name, model.patternCutBefore, main,
                     candidates.size(), candidates.size() + 1));
