@@ -62,10 +62,30 @@ ClassTable::find(uint32_t mapping,
   return std::nullopt;
 }
 
-void ClassTable::insert(uint32_t mapping, std::vector<OperandType> types,
-                        uint32_t index) {
+uint32_t ClassTable::add(uint32_t mapping, std::vector<OperandType> types,
+                         std::optional<RuleClass> type) {
+  uint32_t index = type ? binding.classes.size() : rejected;
   uint64_t hash = hashOf(mapping, types);
   entries[hash].push_back({mapping, std::move(types), index});
+  if (type)
+    binding.classes.emplace_back().type = std::move(*type);
+  return index;
+}
+
+void ClassTable::addInstance(uint32_t index, uint32_t instance,
+                             const std::vector<SourceRef> &refs) {
+  if (index == rejected)
+    return;
+  BoundClass &bound = binding.classes[index];
+  bound.instances.push_back(instance);
+  bound.refsPerInstance = refs.size();
+  bound.refs.insert(bound.refs.end(), refs.begin(), refs.end());
+}
+
+void shapeError(const dsl::Mapping &mapping, const ShapeError &error,
+                dsl::Diagnostics &diagnostics) {
+  dsl::SourceRange where = error.where.file ? error.where : mapping.where;
+  diagnostics.error(where, error.text, mapping.expansion);
 }
 
 std::optional<DType> dtypeOption(std::string_view text) {

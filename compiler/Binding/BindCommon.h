@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/Binding/Bind.h"
+#include "compiler/Binding/InferShapes.h"
 
 #include <optional>
 
@@ -26,10 +27,20 @@ private:
 /// Classes by what makes them one: mapping and types of the source side.
 class ClassTable {
 public:
+  /// Stands for a class that does not fit; the finding is reported once.
+  static constexpr uint32_t rejected = UINT32_MAX;
+
+  explicit ClassTable(Binding &binding) : binding(binding) {}
+
   /// The class of these source operands, or none if it is new.
   std::optional<uint32_t> find(uint32_t mapping,
                                const std::vector<OperandType> &types) const;
-  void insert(uint32_t mapping, std::vector<OperandType> types, uint32_t index);
+  /// A new class, or with no type the knowledge that there is none.
+  uint32_t add(uint32_t mapping, std::vector<OperandType> types,
+               std::optional<RuleClass> type);
+  /// An instance of a class, with the pieces that it reads.
+  void addInstance(uint32_t index, uint32_t instance,
+                   const std::vector<SourceRef> &refs);
 
 private:
   struct Entry {
@@ -37,12 +48,17 @@ private:
     std::vector<OperandType> types;
     uint32_t index;
   };
+  Binding &binding;
   std::unordered_map<uint64_t, std::vector<Entry>> entries;
 };
 
 /// An error at a rule, with the block calls that led to it.
 void ruleError(const dsl::Mapping &mapping, std::string text,
                dsl::Diagnostics &diagnostics);
+
+/// A shape that does not fit, at its place in the rule.
+void shapeError(const dsl::Mapping &mapping, const ShapeError &error,
+                dsl::Diagnostics &diagnostics);
 
 /// Names that are missing or left over, grouped; at most a few lines a kind.
 void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
@@ -55,7 +71,6 @@ void reportLeftOver(
     const dsl::Model &model, dsl::Diagnostics &diagnostics);
 
 /// Fills sections of the Megatron operands (Gated, Section) from the rule.
-/// `hfShapes`: of the HF operands.
 bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
                    dsl::Diagnostics &diagnostics);
 

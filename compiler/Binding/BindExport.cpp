@@ -48,14 +48,11 @@ private:
     addHfDTypes(key, instance, mapping);
     std::optional<uint32_t> known = classes.find(instance.mapping, key);
     if (!known)
-      known = addClass(instance, key);
-    if (*known == rejected)
-      return;
-    BoundClass &bound = binding.classes[*known];
-    bound.instances.push_back(index);
-    bound.refs.insert(bound.refs.end(), refs.begin(), refs.end());
-    if (mapping.shard.kind == dsl::ShardKind::Vocab)
-      checkPadding(bound.type);
+      known = classes.add(instance.mapping, key, classOf(instance, key));
+    classes.addInstance(*known, index, refs);
+    if (*known != ClassTable::rejected &&
+        mapping.shard.kind == dsl::ShardKind::Vocab)
+      checkPadding(binding.classes[*known].type);
   }
 
   bool bindOperand(const std::string &name, const dsl::Mapping &mapping,
@@ -180,29 +177,20 @@ private:
                                                     : stored;
   }
 
-  uint32_t addClass(const dsl::RuleInstance &instance,
-                    const std::vector<OperandType> &key) {
+  std::optional<RuleClass> classOf(const dsl::RuleInstance &instance,
+                                   const std::vector<OperandType> &key) {
     RuleClass type;
     type.mapping = &model.mappings[instance.mapping];
     type.megatron = types;
     type.exactCasts =
         !dtypeOption(input.options.dtype) || !type.mapping->dtype.empty();
-    if (!inferHf(type, instance, key)) {
-      classes.insert(instance.mapping, key, rejected);
-      return rejected;
-    }
-    uint32_t index = binding.classes.size();
-    classes.insert(instance.mapping, key, index);
-    BoundClass bound;
-    bound.type = std::move(type);
-    bound.refsPerInstance = refs.size();
-    binding.classes.push_back(std::move(bound));
-    return index;
+    if (!inferHf(type, instance, key))
+      return std::nullopt;
+    return type;
   }
 
-  bool shapeError(const dsl::Mapping &mapping, const ShapeError &error) {
-    dsl::SourceRange where = error.where.file ? error.where : mapping.where;
-    diagnostics.error(where, error.text, mapping.expansion);
+  bool misfit(const dsl::Mapping &mapping, const ShapeError &error) {
+    shapeError(mapping, error, diagnostics);
     return false;
   }
 
@@ -215,13 +203,13 @@ private:
     std::expected<Shape, ShapeError> whole =
         inferUp(mapping.megatron, shapes, instance.megatron);
     if (!whole)
-      return shapeError(mapping, whole.error());
+      return misfit(mapping, whole.error());
     if (mapping.shard.kind == dsl::ShardKind::Vocab &&
         !unpadVocabulary(type, *whole, instance))
       return false;
     auto targets = inferDown(mapping.hf, *whole, instance.hf);
     if (!targets)
-      return shapeError(mapping, targets.error());
+      return misfit(mapping, targets.error());
     for (size_t k = 0; k != targets->size(); ++k) {
       OperandType operand = key[types.size() + k];
       operand.shape = (*targets)[k];
@@ -273,8 +261,6 @@ private:
       }
   }
 
-  static constexpr uint32_t rejected = UINT32_MAX;
-
   const dsl::Model &model;
   const Checkpoint &checkpoint;
   const BindInput &input;
@@ -282,8 +268,8 @@ private:
   const TensorsByName &byName;
   Coverage coverage;
   NameUses reads, writes;
-  ClassTable classes;
   Binding binding;
+  ClassTable classes{binding};
   std::vector<std::pair<std::string, uint32_t>> missing;
   // Of the instance at hand:
   std::vector<OperandType> types;

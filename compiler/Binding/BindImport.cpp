@@ -46,12 +46,8 @@ private:
       return;
     std::optional<uint32_t> known = classes.find(instance.mapping, types);
     if (!known)
-      known = addClass(instance);
-    if (*known == rejected)
-      return;
-    BoundClass &bound = binding.classes[*known];
-    bound.instances.push_back(index);
-    bound.refs.insert(bound.refs.end(), refs.begin(), refs.end());
+      known = classes.add(instance.mapping, types, classOf(instance));
+    classes.addInstance(*known, index, refs);
   }
 
   /// Finds one HF tensor and, if it is quantised, its scales.
@@ -109,27 +105,17 @@ private:
     return true;
   }
 
-  uint32_t addClass(const dsl::RuleInstance &instance) {
+  std::optional<RuleClass> classOf(const dsl::RuleInstance &instance) {
     RuleClass type;
     type.mapping = &model.mappings[instance.mapping];
     type.hf = types;
-    if (!inferMegatron(type, instance)) {
-      classes.insert(instance.mapping, types, rejected);
-      return rejected;
-    }
-    uint32_t index = binding.classes.size();
-    classes.insert(instance.mapping, types, index);
-    BoundClass bound;
-    bound.type = std::move(type);
-    bound.refsPerInstance = refs.size();
-    binding.classes.push_back(std::move(bound));
-    return index;
+    if (!inferMegatron(type, instance))
+      return std::nullopt;
+    return type;
   }
 
-  bool shapeError(const dsl::Mapping &mapping, const ShapeError &error) {
-    dsl::SourceRange where = error.where.file ? error.where : mapping.where;
-    std::vector<dsl::Note> notes = mapping.expansion;
-    diagnostics.error(where, error.text, std::move(notes));
+  bool misfit(const dsl::Mapping &mapping, const ShapeError &error) {
+    shapeError(mapping, error, diagnostics);
     return false;
   }
 
@@ -143,10 +129,10 @@ private:
     std::expected<Shape, ShapeError> whole =
         inferUp(mapping.hf, shapes, instance.hf);
     if (!whole)
-      return shapeError(mapping, whole.error());
+      return misfit(mapping, whole.error());
     auto back = inferDown(mapping.hf, *whole, instance.hf);
     if (!back)
-      return shapeError(mapping, back.error());
+      return misfit(mapping, back.error());
     for (size_t k = 0; k != shapes.size(); ++k)
       if ((*back)[k] != shapes[k]) {
         ruleError(
@@ -162,7 +148,7 @@ private:
       return false;
     auto targets = inferDown(mapping.megatron, *whole, instance.megatron);
     if (!targets)
-      return shapeError(mapping, targets.error());
+      return misfit(mapping, targets.error());
     std::optional<DType> dtype = targetDType(mapping, type, instance);
     if (!dtype)
       return false;
@@ -245,8 +231,6 @@ private:
     std::string name, expected;
     uint32_t instance;
   };
-  static constexpr uint32_t rejected = UINT32_MAX;
-
   const dsl::Model &model;
   const Checkpoint &checkpoint;
   const BindInput &input;
@@ -254,8 +238,8 @@ private:
   const TensorsByName &byName;
   Coverage coverage;
   NameUses reads, writes;
-  ClassTable classes;
   Binding binding;
+  ClassTable classes{binding};
   std::vector<std::pair<std::string, uint32_t>> missing;
   std::vector<MissingScale> missingScales;
   // Of the instance at hand:

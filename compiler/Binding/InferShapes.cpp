@@ -44,14 +44,14 @@ public:
       return transpose(node);
     case OpKind::Add:
     case OpKind::Scale:
-      return child(node, node.children[0], 0);
+      return child(node.children[0], 0);
     }
     return wrong(node, "unknown operation");
   }
 
 private:
   /// The child's shape; its written extent, if any, is that along `dim`.
-  Inferred<Shape> child(const Node &, uint32_t index, size_t dim) {
+  Inferred<Shape> child(uint32_t index, size_t dim) {
     const Node &node = side[index];
     Inferred<Shape> shape = infer(node);
     if (!shape || !node.extent)
@@ -73,7 +73,7 @@ private:
     Shape whole;
     size_t dim = node.dim;
     for (size_t i = 0; i != node.children.size(); ++i) {
-      Inferred<Shape> part = child(node, node.children[i], dim);
+      Inferred<Shape> part = child(node.children[i], dim);
       if (!part)
         return part;
       const Node &piece = side[node.children[i]];
@@ -101,7 +101,7 @@ private:
   Inferred<Shape> stack(const Node &node) {
     Shape first;
     for (size_t i = 0; i != node.children.size(); ++i) {
-      Inferred<Shape> part = child(node, node.children[i], 0);
+      Inferred<Shape> part = child(node.children[i], 0);
       if (!part)
         return part;
       if (i == 0)
@@ -128,7 +128,7 @@ private:
   }
 
   Inferred<Shape> reshape(const Node &node) {
-    Inferred<Shape> from = child(node, node.children[0], 0);
+    Inferred<Shape> from = child(node.children[0], 0);
     if (!from)
       return from;
     int64_t wanted = product(node.ints), have = 1;
@@ -152,7 +152,7 @@ private:
   }
 
   Inferred<Shape> transpose(const Node &node) {
-    Inferred<Shape> from = child(node, node.children[0], 0);
+    Inferred<Shape> from = child(node.children[0], 0);
     if (!from)
       return from;
     if (from->rank() != node.ints.size())
