@@ -10,6 +10,7 @@
 #include "runtime/Json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,8 @@ bool Compilation::open() {
         "--format {}: {} is a {} checkpoint, which goes to {}", options.format,
         options.source, wantsHf ? "Hugging Face" : "Megatron",
         wantsHf ? "Megatron (torch_dist or torch)" : "Hugging Face (hf)")});
+  if (!optionsApply())
+    return false;
   if (checkpoint.recordJson.empty())
     return true;
   Result<Record> read = readRecord(checkpoint.recordJson);
@@ -46,6 +49,37 @@ bool Compilation::open() {
   record = std::move(*read);
   hasRecord = true;
   return true;
+}
+
+/// An option that says nothing for this direction is a misunderstanding.
+bool Compilation::optionsApply() {
+  std::vector<std::string_view> others;
+  auto given = [&](bool isGiven, std::string_view name) {
+    if (isGiven)
+      others.push_back(name);
+  };
+  if (direction == Direction::Export) {
+    given(options.tp != 1, "--tp");
+    given(options.pp != 1, "--pp");
+    given(options.ep != 1, "--ep");
+    given(options.etp != 0, "--etp");
+    given(options.firstStageLayers != 0, "--first-stage-layers");
+    given(options.lastStageLayers != 0, "--last-stage-layers");
+    given(!options.pipelineLayout.empty(), "--pipeline-layout");
+    given(options.vocabDivisor != 0, "--make-vocab-size-divisible-by");
+    given(!options.experts.empty(), "--experts");
+  } else {
+    given(options.maxShardSize != 0, "--max-shard-size");
+    given(!options.hfExperts.empty(), "--hf-experts");
+    given(!options.hfConfig.empty(), "--hf-config");
+  }
+  for (std::string_view name : others)
+    fail({fmt::format(
+        "{} applies to a {} target, and {} goes to {}", name,
+        direction == Direction::Export ? "Megatron" : "Hugging Face",
+        options.source,
+        direction == Direction::Export ? "Hugging Face" : "Megatron")});
+  return others.empty();
 }
 
 bool Compilation::openConfig() {
@@ -139,6 +173,12 @@ bool Compilation::evaluateModel() {
     oracle.preferredForms.insert(oracle.preferredForms.end(),
                                  record.forms.begin(), record.forms.end());
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  for (const dsl::ConfigField &field : model.config)
+    if (auto *number = std::get_if<double>(&field.value);
+        number && !std::isfinite(*number))
+      notes.push_back(fmt::format("config.json gives Megatron's {} the value "
+                                  "{}; its args say None",
+                                  field.name, *number));
   for (const std::string &field : model.unreadConfigFields)
     notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
                                 field, model.name));
@@ -185,10 +225,6 @@ bool Compilation::prepareSpecAlone() {
   configText = std::move(*config);
   // No checkpoint at hand: of each `either` the first form stands for all.
   dsl::NameOracle oracle;
-  oracle.exists = [](std::string_view) { return true; };
-  oracle.withPrefix = [](std::string_view) {
-    return std::vector<std::string>();
-  };
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
   NameUses reads(model, diagnostics), writes(model, diagnostics);
   for (uint32_t i = 0; i != model.instances.size(); ++i) {

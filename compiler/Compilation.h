@@ -47,6 +47,7 @@ public:
 
 private:
   bool open();
+  bool optionsApply();
   bool openConfig();
   bool evaluateSpec();
   bool holdRecordedSpec();

@@ -154,6 +154,10 @@ Result<std::string> Compilation::plan() {
   content.notes = notes;
   content.notes.insert(content.notes.end(), target->notes.begin(),
                        target->notes.end());
+  if (direction == Direction::Import)
+    content.inputs.push_back("config.json");
+  else if (checkpoint.format == Format::TorchDist)
+    content.inputs.push_back(".metadata");
   if (direction == Direction::Export) {
     content.format = Format::Safetensors;
     content.summary = "Hugging Face safetensors";

@@ -73,6 +73,8 @@ void Evaluation::loop(const For &loop) {
     return;
   values.push(loop.variable, {});
   for (int64_t at = range->first; at < range->second; ++at) {
+    if (!values.step(loop.to->where))
+      break;
     values.setLast(at);
     walk(loop.body);
   }

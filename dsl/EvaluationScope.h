@@ -23,6 +23,8 @@ void Evaluation::inScope(const Scope &scope, Visit visit) {
 
 template <typename Visit>
 void Evaluation::inBlock(const Call &call, Visit visit) {
+  if (!values.step(call.where))
+    return;
   const Block &block = spec.blocks.at(call.symbol);
   std::vector<Datum> arguments;
   for (const Argument &argument : call.arguments) {

@@ -167,6 +167,14 @@ std::optional<std::pair<int64_t, int64_t>> Expressions::bounds(const Expr &from,
   return std::pair(*first, *last);
 }
 
+bool Expressions::step(const SourceRange &where) {
+  if (steps_ == maxSteps)
+    fails(where, fmt::format("the spec takes more than {} steps; its loops "
+                             "and blocks multiply",
+                             maxSteps));
+  return ++steps_ <= maxSteps;
+}
+
 bool Expressions::appendName(const Name &name, std::string &out) {
   for (const NamePiece &piece : name.pieces) {
     out += piece.text;

@@ -99,6 +99,11 @@ public:
 
   static constexpr int64_t maxIterations = 1 << 20;
 
+  /// Counts one step of a loop, block or def. False, with an error at the first
+  /// one too many: nested loops may each be short and yet never end.
+  bool step(const SourceRange &where);
+  static constexpr uint64_t maxSteps = 20'000'000;
+
 private:
   struct Local {
     Symbol symbol = noSymbol;
@@ -144,6 +149,7 @@ private:
   const DefFrame *currentFrame = nullptr;
   std::unordered_map<Symbol, LetState> lets;
   uint64_t expansions = 0;
+  uint64_t steps_ = 0;
 };
 
 /// Names of the functions that give a value: `len`, `join` ...

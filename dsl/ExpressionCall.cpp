@@ -233,6 +233,10 @@ std::optional<Datum> Expressions::comprehension(const Expr &expr) {
   push(expr.variable, {});
   bool good = true;
   for (int64_t at = range->first; good && at < range->second; ++at) {
+    if (!step(expr.where)) {
+      good = false;
+      break;
+    }
     setLast(at);
     std::optional<Datum> value = evaluate(*expr.operands[2]);
     good = value.has_value();

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
 #include <thread>
@@ -30,9 +31,11 @@ constexpr std::string_view markerName = "metadata.json";
 /// One run, from the checks to the published checkpoint.
 class Run {
 public:
-  Run(const Plan &plan, const std::string &source, const std::string &target,
-      const RunOptions &options)
-      : plan_(*plan), source_(source), target_(target), options_(options),
+  /// `source`: the folder of the files; `given`: as the user named it.
+  Run(const Plan &plan, const std::string &source, const std::string &given,
+      const std::string &target, const RunOptions &options)
+      : plan_(*plan), source_(source), given_(given), target_(target),
+        options_(options),
         threads_(options.threads
                      ? options.threads
                      : std::max(1u, std::thread::hardware_concurrency())),
@@ -47,7 +50,7 @@ private:
   Result<uint64_t> neededBytes() const;
 
   const plan::Plan &plan_;
-  const std::string &source_, &target_;
+  const std::string &source_, &given_, &target_;
   const RunOptions &options_;
   unsigned threads_;
   SourceFiles sources_;
@@ -77,7 +80,7 @@ Result<uint64_t> Run::neededBytes() const {
 
 Result<void> Run::prepare() {
   raiseOpenFileLimit();
-  if (Result<void> sizes = sources_.checkSizes(); !sizes)
+  if (Result<void> sizes = sources_.checkHeaders(); !sizes)
     return sizes;
   Result<Kernels> kernels = Kernels::load(plan_);
   if (!kernels)
@@ -96,7 +99,7 @@ Result<void> Run::prepare() {
     return std::unexpected(needed.error());
   summary_.bytesWritten = *needed;
   Result<Publication> publication =
-      Publication::begin(plan_, source_, target_, options_.force, *needed);
+      Publication::begin(plan_, given_, target_, options_.force, *needed);
   if (!publication)
     return std::unexpected(publication.error());
   publication_.emplace(std::move(*publication));
@@ -193,7 +196,13 @@ Result<RunSummary> run(const Plan &plan, const std::string &sourceDir,
     Result<std::string> root = checkpointRoot(sourceDir);
     if (!root)
       return std::unexpected(root.error());
-    return Run(plan, *root, targetDir, options)();
+    // The folder of an iteration stands for the whole checkpoint around it.
+    std::string given = sourceDir;
+    std::string above = joinPath(sourceDir, "..");
+    if (*root == sourceDir && std::filesystem::exists(joinPath(
+                                  above, "latest_checkpointed_iteration.txt")))
+      given = above;
+    return Run(plan, *root, given, targetDir, options)();
   } catch (const std::exception &exception) {
     return fail("{}: the run failed: {}", targetDir, exception.what());
   }

@@ -1,5 +1,6 @@
 #include "runtime/Plan.h"
 #include "runtime/PlanCheck.h"
+#include "runtime/TorchArchive.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -48,9 +49,25 @@ Result<Plan> Plan::fromBytes(std::vector<uint8_t> bytes, std::string name) {
   return plan;
 }
 
+std::string planSeal(std::span<const uint8_t> bytes) {
+  uint32_t crc = crc32(0, std::as_bytes(bytes));
+  std::string seal = "MBCE";
+  for (int shift = 0; shift != 32; shift += 8)
+    seal += static_cast<char>(crc >> shift);
+  return seal;
+}
+
 Result<void> Plan::verify() {
   if (bytes_.size() < 8 || !plan::PlanBufferHasIdentifier(bytes_.data()))
     return fail("{}: not a plan: the mark 'MBCP' is missing at byte 4", name_);
+  constexpr size_t sealBytes = 8;
+  std::string_view all(reinterpret_cast<const char *>(bytes_.data()),
+                       bytes_.size());
+  bytes_ = bytes_.first(bytes_.size() - sealBytes);
+  if (all.substr(bytes_.size()) != planSeal(bytes_))
+    return fail("{}: the plan is damaged or cut short ({} bytes): copy or "
+                "compile it again",
+                name_, all.size());
   // Tables grow with the model, so the verifier's bound on them is the size.
   flatbuffers::Verifier verifier(
       bytes_.data(), bytes_.size(), /*max_depth=*/16,

@@ -15,6 +15,10 @@ namespace mbc {
 /// The plan version that this runtime reads.
 inline constexpr uint32_t planVersion = 1;
 
+/// The last 8 bytes of a plan: "MBCE" and the CRC-32 of all before it, so that
+/// a flipped bit is noticed wherever it is.
+std::string planSeal(std::span<const uint8_t> bytes);
+
 /// A verified plan: a file mapped read-only, or bytes held in memory.
 /// Everything that its tables refer to (files, items, sources, inputs,
 /// kernels) exists, and boxes stay inside their tensors. Immutable, so any

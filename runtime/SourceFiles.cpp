@@ -1,5 +1,6 @@
 #include "runtime/SourceFiles.h"
 #include "runtime/Plan.h"
+#include "runtime/TorchArchive.h"
 
 #include <cerrno>
 #include <cstring>
@@ -17,20 +18,34 @@ std::string SourceFiles::path(uint32_t file) const {
                   plan_.source_files()->Get(file)->path()->string_view());
 }
 
-Result<void> SourceFiles::checkSizes() const {
-  for (uint32_t file = 0; file != files_.size(); ++file) {
-    struct stat status{};
-    if (stat(path(file).c_str(), &status) != 0)
-      return fail("{}: {}; the plan reads this file: give its directory with "
-                  "--from",
-                  path(file), std::strerror(errno));
-    uint64_t expected = plan_.source_files()->Get(file)->size();
-    uint64_t found = status.st_size;
-    if (found != expected)
-      return fail("{}: {} bytes, but the plan was compiled for {}: complete "
-                  "the file, or compile the plan again",
-                  path(file), found, expected);
-  }
+Result<void> SourceFiles::checkHeader(uint32_t index) {
+  const plan::SourceFile &file = *plan_.source_files()->Get(index);
+  struct stat status{};
+  if (stat(path(index).c_str(), &status) != 0)
+    return fail("{}: {}; the plan reads this file: give its directory with "
+                "--from",
+                path(index), std::strerror(errno));
+  uint64_t found = status.st_size;
+  if (found != file.size())
+    return fail("{}: {} bytes, but the plan was compiled for {}: complete "
+                "the file, or compile the plan again",
+                path(index), found, file.size());
+  if (file.header() == 0)
+    return {};
+  std::vector<std::byte> header(file.header());
+  if (Result<void> got = read(index, 0, header); !got)
+    return got;
+  if (crc32(0, header) != file.header_crc())
+    return fail("{}: its first {} bytes are not those that the plan was "
+                "compiled from: compile the plan again",
+                path(index), file.header());
+  return {};
+}
+
+Result<void> SourceFiles::checkHeaders() {
+  for (uint32_t file = 0; file != files_.size(); ++file)
+    if (Result<void> checked = checkHeader(file); !checked)
+      return checked;
   return {};
 }
 

@@ -20,13 +20,15 @@ class SourceFiles {
 public:
   SourceFiles(const plan::Plan &plan, std::string directory);
 
-  /// Every file is there with the size the plan was compiled for.
-  Result<void> checkSizes() const;
+  /// Whether every file is there, has its size, and begins with the bytes that
+  /// the plan was compiled from. An error names the first that does not.
+  Result<void> checkHeaders();
   /// Fills all of `into` from byte `offset` of file `file`.
   Result<void> read(uint32_t file, uint64_t offset, std::span<std::byte> into);
   std::string path(uint32_t file) const;
 
 private:
+  Result<void> checkHeader(uint32_t index);
   Result<const InputFile *> opened(uint32_t file);
 
   const plan::Plan &plan_;

@@ -178,7 +178,7 @@ static std::string layersHint(const std::vector<std::string> &names) {
       return {};
     layers.insert(std::strtoll(name.c_str() + at + marker.size(), nullptr, 10));
   }
-  if (layers.empty() || names.size() < 4 * layers.size())
+  if (layers.empty() || names.size() < 6 * layers.size())
     return {};
   std::string range =
       layers.size() == 1
@@ -191,7 +191,10 @@ static std::string layersHint(const std::vector<std::string> &names) {
 
 static std::string suggestion(const std::string &name,
                               const std::vector<std::string> &candidates) {
-  if (candidates.empty() || candidates.size() > 500)
+  // The distance of very long names costs more than a hint is worth.
+  auto isLong = [](const std::string &text) { return text.size() > 500; };
+  if (candidates.empty() || candidates.size() > 500 || isLong(name) ||
+      std::any_of(candidates.begin(), candidates.end(), isLong))
     return {};
   std::string near = dsl::didYouMean(name, candidates);
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);

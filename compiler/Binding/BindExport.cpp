@@ -255,8 +255,7 @@ private:
         zero.copyOffset =
             (first - placement.global[0] + placement.local[0]) * zero.rowBytes;
         zero.bytes = (end - first) * zero.rowBytes;
-        zero.copyName = fmt::format(
-            "{} row {}", checkpoint.tensors[refs[i].tensor].name, first);
+        zero.copyName = checkpoint.tensors[refs[i].tensor].name;
         binding.comparisons.push_back(std::move(zero));
       }
   }

@@ -172,6 +172,18 @@ private:
           diagnostics);
       return false;
     }
+    if (model.vocabSize < 1) {
+      ruleError(*type.mapping,
+                fmt::format("config.json declares a vocabulary of {}",
+                            model.vocabSize),
+                diagnostics);
+      return false;
+    }
+    if (rows > model.vocabSize)
+      binding.notes.push_back(fmt::format(
+          "{} has {} rows, config.json declares a vocabulary of "
+          "{}: the way back gives {} rows",
+          instance.hf.front(), rows, model.vocabSize, model.vocabSize));
     int64_t divisor = input.options.vocabDivisor != 0
                           ? input.options.vocabDivisor
                           : model.vocabMultiple;

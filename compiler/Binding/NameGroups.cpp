@@ -1,5 +1,6 @@
 #include "compiler/Binding/NameGroups.h"
 
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 #include <map>
@@ -29,6 +30,11 @@ static bool endsSegment(std::string_view name, size_t end) {
 
 static Template split(std::string_view name) {
   Template result;
+  if (name.contains('\0')) { // the mark of a number cannot be a letter
+    result.text = name;
+    std::replace(result.text.begin(), result.text.end(), '\0', '?');
+    return result;
+  }
   for (size_t at = 0; at != name.size();) {
     size_t end = at;
     while (end != name.size() &&

@@ -1,6 +1,8 @@
 #include "compiler/Target/PlanWriter.h"
 
-#include "runtime/Plan_generated.h"
+#include "runtime/File.h"
+#include "runtime/Plan.h"
+#include "runtime/TorchArchive.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +21,7 @@ public:
 
   Result<std::string> write() {
     numberSources();
+    measureHeaders();
     std::vector<fb::Offset<plan::Class>> classes;
     for (size_t c = 0; c != binding.classes.size(); ++c) {
       size_t expected = binding.classes[c].instances.size() *
@@ -30,12 +33,16 @@ public:
       classes.push_back(writeClass(c));
     }
     finish(classes);
+    if (unread)
+      return std::unexpected(*unread);
     if (builder.GetSize() > 0x7fffffffu)
       return fail("the plan takes {} bytes, more than the 2 GiB of its format",
                   builder.GetSize());
-    return std::string(
-        reinterpret_cast<const char *>(builder.GetBufferPointer()),
-        builder.GetSize());
+    std::span<const uint8_t> bytes(builder.GetBufferPointer(),
+                                   builder.GetSize());
+    return std::string(reinterpret_cast<const char *>(bytes.data()),
+                       bytes.size()) +
+           planSeal(bytes);
   }
 
 private:
@@ -66,6 +73,32 @@ private:
     names.push_back(builder.CreateString(
         rank.empty() ? tensor.name
                      : fmt::format("{} ({})", tensor.name, rank)));
+  }
+
+  /// What comes before a file's first tensor is its header.
+  void measureHeaders() {
+    for (const StoredFile &file : checkpoint.files)
+      headerBytes.push_back(file.size);
+    for (const StoredTensor &tensor : checkpoint.tensors)
+      for (const StoredPiece &piece : tensor.pieces)
+        headerBytes[piece.file] =
+            std::min(headerBytes[piece.file], piece.offset);
+  }
+
+  fb::Offset<plan::SourceFile> writeSourceFile(const std::string &path,
+                                               uint64_t header) {
+    Result<InputFile> file = InputFile::open(joinPath(checkpoint.root, path));
+    uint64_t size = file ? file->size() : 0;
+    Result<std::string> bytes =
+        file ? file->readAt(0, std::min(header, size))
+             : Result<std::string>(std::unexpected(file.error()));
+    if (!bytes) {
+      unread = bytes.error();
+      return 0;
+    }
+    return plan::CreateSourceFile(builder, builder.CreateString(path), size,
+                                  bytes->size(),
+                                  crc32(0, std::as_bytes(std::span(*bytes))));
   }
 
   static std::string placeOf(const BoundClass &bound) {
@@ -216,9 +249,11 @@ private:
 
   void finish(const std::vector<fb::Offset<plan::Class>> &classes) {
     std::vector<fb::Offset<plan::SourceFile>> sourceFiles;
-    for (const StoredFile &file : checkpoint.files)
-      sourceFiles.push_back(plan::CreateSourceFile(
-          builder, builder.CreateString(file.path), file.size));
+    for (uint32_t f = 0; f != checkpoint.files.size(); ++f)
+      sourceFiles.push_back(
+          writeSourceFile(checkpoint.files[f].path, headerBytes[f]));
+    for (const std::string &path : content.inputs)
+      sourceFiles.push_back(writeSourceFile(path, UINT64_MAX));
     std::vector<fb::Offset<plan::TargetTensor>> tensors;
     for (const TargetTensor &tensor : target.tensors)
       tensors.push_back(plan::CreateTargetTensor(
@@ -309,6 +344,8 @@ private:
   const TensorProgram &program;
   const Target &target;
   fb::FlatBufferBuilder builder;
+  std::vector<uint64_t> headerBytes;           ///< of each file
+  std::optional<Error> unread;                 ///< a file that cannot be read
   std::vector<std::vector<uint32_t>> sourceOf; ///< tensor, piece -> source
   std::vector<plan::Source> sources;
   std::vector<fb::Offset<fb::String>> names;

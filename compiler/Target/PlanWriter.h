@@ -21,6 +21,9 @@ struct PlanContent {
   std::string family, summary;
   std::vector<PlanSidecar> sidecars;
   std::vector<std::pair<std::string, std::string>> copies; ///< source, target
+  /// Files beside the tensors' that the plan was made from; the run refuses
+  /// others in their place.
+  std::vector<std::string> inputs;
   std::string specText, configJson, optionsJson;
   std::vector<std::string> notes;
 };

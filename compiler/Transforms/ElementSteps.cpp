@@ -33,7 +33,9 @@ public:
       return;
     if (!current.getType().isF32() && !type.isF32())
       convertTo(builder.getF32Type());
-    current = builder.create<ConvertOp>(location, type, current, exact);
+    bool widens = type.isF32(); // which loses nothing
+    current =
+        builder.create<ConvertOp>(location, type, current, exact && !widens);
   }
 
   void run(const ElementStep &step, Value scale) {

@@ -54,8 +54,11 @@ void PlanBuilder::sidecar(std::string path, std::string_view bytes) {
 std::vector<uint8_t> PlanBuilder::bytes() const {
   flatbuffers::FlatBufferBuilder builder;
   plan::FinishPlanBuffer(builder, plan::Plan::Pack(builder, &plan));
-  return {builder.GetBufferPointer(),
-          builder.GetBufferPointer() + builder.GetSize()};
+  std::vector<uint8_t> bytes(builder.GetBufferPointer(),
+                             builder.GetBufferPointer() + builder.GetSize());
+  std::string seal = planSeal(bytes);
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
+  return bytes;
 }
 
 Plan PlanBuilder::build() const {
