@@ -1,5 +1,6 @@
 #include "tests/end-to-end/Fixture.h"
 
+#include "tests/end-to-end/Families.h"
 #include "tests/end-to-end/Scratch.h"
 #include "tests/fixtures/Fill.h"
 #include "tests/fixtures/HfDirectory.h"
@@ -88,15 +89,8 @@ Json expected(const std::string &name) {
   return text.empty() ? Json() : Json::parse(text);
 }
 
-std::vector<std::string> allFixtures() {
-  return {"llama",       "qwen2",           "qwen3",
-          "qwen3_moe",   "deepseek_v3",     "deepseek_v3_fp8",
-          "glm_moe_dsa", "glm_moe_dsa_fp8", "glm_moe_dsa_fused",
-          "glm5_next",   "glm5_next_fp8"};
-}
-
 std::vector<std::string> importOptions(const std::string &name) {
-  if (name.starts_with("deepseek_v3"))
+  if (familyOf(fixture(name).config).mtpCopies)
     return {"--copies", "drop"};
   return {};
 }
@@ -116,7 +110,7 @@ Tensors exportOf(const HfModel &model) {
     result[name] =
         source.contains(scale) ? dequantised(tensor, source.at(scale)) : tensor;
   }
-  if (model.config["model_type"] == "deepseek_v3") {
+  if (familyOf(model.config).mtpCopies) {
     const std::string mtp =
         "model.layers." + std::to_string(int(text["num_hidden_layers"]));
     result.erase(mtp + ".embed_tokens.weight");

@@ -1,5 +1,7 @@
 #include "tests/end-to-end/Layout.h"
 
+#include "tests/end-to-end/Families.h"
+
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -17,83 +19,56 @@ std::string Layout::text() const {
 
 namespace {
 
-int64_t number(const Json &config, const char *field) {
-  return config.contains(field) && config[field].is_number()
-             ? config[field].get<int64_t>()
-             : 0;
-}
-
-int64_t expertCount(const Json &text) {
-  int64_t routed = number(text, "n_routed_experts");
-  return routed ? routed : number(text, "num_local_experts");
-}
-
-/// Positions of a hybrid pattern's physical layers that may begin a stage: the
-/// sparse attention layers but the first layer.
-std::vector<int64_t> stageStarts(const Json &text) {
-  std::vector<int64_t> starts;
-  for (size_t block = 1; block < text["layer_types"].size(); ++block)
-    if (text["layer_types"][block] == "deepseek_sparse_attention")
-      starts.push_back(2 * static_cast<int64_t>(block));
-  return starts;
-}
-
-bool isHybrid(const Json &config) {
-  return config["model_type"] == "glm5_next";
-}
-
 class Checker {
 public:
-  void divides(int64_t count, int64_t size, const char *what) {
+  explicit Checker(const Layout &layout) : layout_(layout) {}
+
+  void divides(int64_t count, int64_t size, const std::string &what) {
     if (count % size != 0)
       found.push_back({count, size, what});
   }
+
+  void parameter(const std::string &name, const Parameter &parameter) {
+    const int64_t size = parameter.expert ? layout_.etp : layout_.tp;
+    const Extents &shape = parameter.whole.shape;
+    if (parameter.groups != 0 && size % parameter.groups != 0)
+      divides(parameter.groups, size, "key/value heads of " + name);
+    if (parameter.heads != 0)
+      divides(parameter.heads, size, "heads of " + name);
+    else if (parameter.cut == Cut::Rows)
+      divides(shape[0], size, "rows of " + name);
+    else if (parameter.cut == Cut::Columns)
+      divides(shape[1], size, "columns of " + name);
+    for (int64_t section : parameter.sections)
+      divides(section, size, "section of " + name);
+  }
+
   std::vector<Obstacle> found;
+
+private:
+  const Layout &layout_;
 };
 
-void checkAttention(const Json &text, int64_t tp, Checker &check) {
-  const int64_t heads = number(text, "num_attention_heads");
-  check.divides(heads, tp, "attention heads");
-  if (text.contains("kv_lora_rank"))
-    return; // latent attention has no key/value heads of its own
-  const int64_t groups = number(text, "num_key_value_heads");
-  if (tp % groups != 0)
-    check.divides(groups, tp, "key/value heads");
-}
-
-void checkWidths(const Json &text, const Layout &layout, Checker &check) {
-  const int64_t experts = expertCount(text);
-  const int64_t width = number(text, "moe_intermediate_size");
-  const bool allSparse = experts != 0 && !text.contains("n_shared_experts");
-  if (!allSparse)
-    check.divides(number(text, "intermediate_size"), layout.tp,
-                  "feed-forward width");
-  check.divides(width * number(text, "n_shared_experts"), layout.tp,
-                "shared experts' width");
-  check.divides(width, layout.etp, "experts' width");
-  if (number(text, "num_nextn_predict_layers"))
-    check.divides(number(text, "hidden_size"), layout.tp, "hidden size");
-}
+int64_t layerCount(const Json &text) { return text["num_hidden_layers"]; }
 
 } // namespace
 
-std::vector<Obstacle> obstacles(const Json &config, const Layout &layout) {
-  const Json &text = textConfig(config);
-  Checker check;
-  checkAttention(text, layout.tp, check);
-  checkWidths(text, layout, check);
-  const int64_t experts = expertCount(text);
-  if (experts == 0 && layout.ep > 1)
+std::vector<Obstacle> obstacles(const Reference &reference, const Json &config,
+                                const Layout &layout) {
+  Checker check(layout);
+  for (const auto &[name, parameter] : reference.parameters)
+    if (!reference.vocabulary.contains(name)) // padded to what divides
+      check.parameter(name, parameter);
+  if (reference.experts == 0 && layout.ep > 1)
     check.found.push_back({0, layout.ep, "no experts"});
-  check.divides(experts, layout.ep, "experts");
-  if (isHybrid(config)) {
-    check.divides(number(text, "linear_num_heads"), layout.tp,
-                  "linear attention heads");
-    const auto starts = static_cast<int64_t>(stageStarts(text).size());
+  check.divides(reference.experts, layout.ep, "experts");
+  const Json &text = textConfig(config);
+  if (auto stageStarts = familyOf(config).stageStarts) {
+    const auto starts = static_cast<int64_t>(stageStarts(text).places.size());
     if (layout.pp > starts + 1)
       check.found.push_back({starts, layout.pp, "layers that begin a stage"});
   } else {
-    check.divides(number(text, "num_hidden_layers"), layout.pp, "layers");
+    check.divides(layerCount(text), layout.pp, "layers");
   }
   return check.found;
 }
@@ -104,28 +79,28 @@ bool perRankCanName(const Layout &layout) {
 
 std::vector<int64_t> stageBorders(const Json &config, int64_t pp) {
   const Json &text = textConfig(config);
-  const int64_t blocks = number(text, "num_hidden_layers");
   std::vector<int64_t> borders{0};
-  if (!isHybrid(config)) {
+  auto stageStarts = familyOf(config).stageStarts;
+  if (!stageStarts) {
     for (int64_t stage = 1; stage <= pp; ++stage)
-      borders.push_back(stage * blocks / pp);
+      borders.push_back(stage * layerCount(text) / pp);
     return borders;
   }
   // The candidate nearest to an even cut, the smaller of two that are as near,
   // of those that leave enough for the later stages.
-  const std::vector<int64_t> starts = stageStarts(text);
+  const auto [starts, layers] = stageStarts(text);
   size_t next = 0;
   for (int64_t stage = 1; stage != pp; ++stage) {
     const size_t last = starts.size() - static_cast<size_t>(pp - 1 - stage);
     size_t best = next;
     for (size_t i = next; i < last; ++i)
-      if (std::llabs(starts[i] * pp - 2 * blocks * stage) <
-          std::llabs(starts[best] * pp - 2 * blocks * stage))
+      if (std::llabs(starts[i] * pp - layers * stage) <
+          std::llabs(starts[best] * pp - layers * stage))
         best = i;
     borders.push_back(starts[best]);
     next = best + 1;
   }
-  borders.push_back(2 * blocks);
+  borders.push_back(layers);
   return borders;
 }
 

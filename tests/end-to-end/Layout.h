@@ -4,6 +4,8 @@
 
 namespace mbc::test {
 
+struct Reference;
+
 struct Layout {
   int64_t tp = 1, pp = 1, ep = 1, etp = 1;
 
@@ -18,9 +20,11 @@ struct Obstacle {
   std::string what;
 };
 
-/// Why a model does not fit a layout, from config.json alone; empty if it fits.
-/// Written from what Megatron-Core asserts when it builds such a model.
-std::vector<Obstacle> obstacles(const Json &config, const Layout &layout);
+/// Why a model does not fit a layout; empty if it fits. What Megatron-Core
+/// asserts when it builds such a model: heads, widths, experts and layers
+/// divide.
+std::vector<Obstacle> obstacles(const Reference &reference, const Json &config,
+                                const Layout &layout);
 
 /// The per-rank format's directory names hold the tensor rank only, so ranks
 /// that differ in the expert tensor rank would share one.

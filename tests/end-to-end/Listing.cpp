@@ -111,6 +111,10 @@ const Answers::Answer &Answers::answer(const std::string &name,
   return cache_.emplace(key, std::move(fresh)).first->second;
 }
 
+std::vector<Obstacle> Answers::obstacles(const Layout &layout) const {
+  return test::obstacles(reference_, model.config, layout);
+}
+
 int64_t Answers::stageOf(const Parameter &parameter,
                          const Layout &layout) const {
   if (parameter.everywhereFirst)

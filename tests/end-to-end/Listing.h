@@ -37,6 +37,9 @@ public:
                            int64_t vocabMultiple, bool sequential,
                            bool copiesStored) const;
 
+  /// Why the model does not fit a layout; empty if it fits.
+  std::vector<Obstacle> obstacles(const Layout &layout) const;
+
   /// First physical layer of each stage and the end, for uneven pipelines.
   std::vector<int64_t> borders;
 

@@ -20,7 +20,9 @@ enum class Cut : uint8_t {
 struct Parameter {
   Tensor whole;
   Cut cut = Cut::None;
-  Extents sections;              ///< rows of each, for Cut::Sections
+  Extents sections;   ///< rows of each, for Cut::Sections
+  int64_t heads = 0;  ///< where whole heads are cut, not rows: must divide
+  int64_t groups = 0; ///< key/value heads: must divide, or be divided
   std::optional<int64_t> expert; ///< cut by ETP, held by one EP rank
   std::optional<int64_t> layer;  ///< physical decoder layer, if it is in one
   bool everywhereFirst = false;  ///< first stage: embedding, vision tower

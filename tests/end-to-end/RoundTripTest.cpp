@@ -111,7 +111,7 @@ protected:
 
   std::string tryLayout(const Layout &layout, const std::string &format,
                         std::atomic<int> &accepted) const {
-    std::vector<Obstacle> found = obstacles(answers_.model.config, layout);
+    std::vector<Obstacle> found = answers_.obstacles(layout);
     if (format == "torch" && !perRankCanName(layout))
       found.push_back({layout.tp, layout.etp, "tensor parallel ranks"});
     if (!found.empty())

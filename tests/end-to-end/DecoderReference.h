@@ -1,0 +1,53 @@
+#pragma once
+
+#include "tests/end-to-end/ReferenceBuilder.h"
+
+namespace mbc::test {
+
+/// Hugging Face names below a layer, where families differ in nothing else.
+struct DecoderNames {
+  std::string router = "mlp.gate.weight",
+              expertBias = "mlp.gate.e_score_correction_bias",
+              experts = "mlp.experts.", shared = "mlp.shared_experts.",
+              gate = "gate_proj", up = "up_proj", down = "down_proj";
+};
+
+/// A decoder of the usual parts: softmax attention with query groups or latent
+/// attention, dense or routed feed-forward, MTP layers. What a layer has is
+/// seen from its tensors.
+class Decoder : public ReferenceBuilder {
+public:
+  explicit Decoder(const HfModel &model, DecoderNames names = {});
+  virtual ~Decoder() = default;
+
+  Reference build();
+
+protected:
+  virtual void ends();
+  virtual void layer(int64_t i);
+  virtual void mtp(int64_t t, int64_t i);
+
+  /// One decoder layer; names begin with `mg` and `hf`.
+  void block(const std::string &mg, const std::string &hf);
+  virtual void attention(const std::string &mg, const std::string &hf);
+  void groupedAttention(const std::string &mg, const std::string &hf);
+  void latentAttention(const std::string &mg, const std::string &hf);
+  virtual void indexer(const std::string &mg, const std::string &hf);
+
+  void feedForward(const std::string &mg, const std::string &hf);
+  void denseFeedForward(const std::string &mg, const std::string &hf);
+  virtual void sparseFeedForward(const std::string &mg, const std::string &hf);
+  /// `hf` holds gate, up and down under `names_`.
+  void gated(const std::string &mg, const std::string &hf);
+  void expert(const std::string &mg, const std::string &hf, int64_t e);
+  void putExpert(const std::string &mg, int64_t e,
+                 const std::vector<Tensor> &halves, Tensor down);
+
+  const DecoderNames names_;
+  std::string hfRoot_ = "model.", mgRoot_,
+              finalNorm_ = "decoder.final_layernorm.weight";
+};
+
+Reference decoderReference(const HfModel &model);
+
+} // namespace mbc::test

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "tests/end-to-end/Reference.h"
+
+namespace mbc::test {
+
+/// The physical layers of a hybrid model that may begin a stage, but layer 0.
+struct StageStarts {
+  std::vector<int64_t> places;
+  int64_t layers = 0; ///< physical
+};
+
+/// What the tests know of one model_type.
+struct Family {
+  std::string modelType;
+  Reference (*reference)(const HfModel &);
+  /// Null where the layers of config.json are dealt out evenly.
+  StageStarts (*stageStarts)(const Json &text) = nullptr;
+  /// MTP layers carry an embedding and a head of their own, which in the
+  /// fixture differ from the main ones on purpose.
+  bool mtpCopies = false;
+};
+
+/// The family of a config.json; fails the running test if there is none.
+const Family &familyOf(const Json &config);
+
+/// The families that do not have `decoderReference`.
+Reference glm5NextReference(const HfModel &model);
+StageStarts glm5NextStageStarts(const Json &text);
+
+} // namespace mbc::test
