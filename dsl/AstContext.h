@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-/// Between ANTLR's tree and ours. Only AstBuilder.cpp, AstExpression.cpp and
-/// SyntaxTree.cpp include this header, so that no ANTLR type leaves them; its
-/// exceptions end in parseText.
+/// Between ANTLR's tree and ours. Only AstBuilder.cpp, AstExpression.cpp,
+/// Nesting.cpp and SyntaxTree.cpp include this header, so that no ANTLR type
+/// leaves them; its exceptions end in parseText.
 namespace mbc::dsl {
 
 template <typename Context, typename Base> Context *as(Base *tree) {
@@ -20,6 +20,10 @@ template <typename Context, typename Base> Context *as(Base *tree) {
 }
 
 struct ParserMachine;
+
+/// The first token at which the tree would nest deeper than `maxNesting`, or
+/// null. Only the lexer has run then.
+antlr4::Token *firstTooDeep(antlr4::CommonTokenStream &tokens);
 
 /// The tree of one file, with the token stream that it points into.
 class SyntaxTree {

@@ -3,6 +3,7 @@
 #include "dsl/Ast.h"
 #include "dsl/Diagnostic.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,12 +48,13 @@ private:
                   const std::vector<std::string> &keys);
   void word(const Attribute &attribute, const AttributeWord &word);
   void shardWord(const AttributeWord &word);
-  std::set<Symbol> tensorParameters(const Def &def) const;
-  void collectTensors(const Expr &expr, const Def &def, std::set<Symbol> &out,
-                      int depth) const;
+  /// Which parameters of a def stand for tensors.
+  const std::set<Symbol> &tensorParameters(const Def &def);
+  void collectTensors(const Expr &expr, const Def &def, std::set<Symbol> &out);
 
   const Spec &spec;
   Diagnostics &diagnostics;
+  std::map<const Def *, std::set<Symbol>> tensorParameters_;
   std::vector<Symbol> scope; ///< loop variables and parameters in sight
 };
 

@@ -144,7 +144,7 @@ void Checker::tensorCall(const Call &call) {
   if (call.variable != noSymbol)
     diagnostics.error(call.where,
                       "only 'stack' and 'concat' repeat over a range");
-  std::set<Symbol> tensors = tensorParameters(def->second);
+  const std::set<Symbol> &tensors = tensorParameters(def->second);
   for (size_t i = 0;
        i != std::min(call.arguments.size(), def->second.parameters.size());
        ++i) {
@@ -161,7 +161,7 @@ void Checker::tensorCall(const Call &call) {
 }
 
 void Checker::collectTensors(const Expr &expr, const Def &def,
-                             std::set<Symbol> &out, int depth) const {
+                             std::set<Symbol> &out) {
   const std::vector<Symbol> &parameters = def.parameters;
   if (isTensorName(expr)) {
     if (std::find(parameters.begin(), parameters.end(), expr.name->head) !=
@@ -169,8 +169,7 @@ void Checker::collectTensors(const Expr &expr, const Def &def,
       out.insert(expr.name->head);
     return;
   }
-  constexpr int deepest = 64;
-  if (expr.kind != Expr::Kind::Call || depth > deepest)
+  if (expr.kind != Expr::Kind::Call)
     return;
   const Call &call = *expr.call;
   bool many = call.callee == "concat" || call.callee == "stack";
@@ -178,25 +177,28 @@ void Checker::collectTensors(const Expr &expr, const Def &def,
     for (size_t i = 0; i != call.arguments.size(); ++i)
       if (call.arguments[i].key.empty() &&
           (many || (i == 0 && call.callee != "init")))
-        collectTensors(*call.arguments[i].value, def, out, depth + 1);
+        collectTensors(*call.arguments[i].value, def, out);
     return;
   }
   auto callee = spec.defs.find(call.symbol);
   if (callee == spec.defs.end())
     return;
-  std::set<Symbol> tensors = tensorParameters(callee->second);
+  const std::set<Symbol> &tensors = tensorParameters(callee->second);
   for (size_t i = 0;
        i != std::min(call.arguments.size(), callee->second.parameters.size());
        ++i)
     if (tensors.contains(callee->second.parameters[i]))
-      collectTensors(*call.arguments[i].value, def, out, depth + 1);
+      collectTensors(*call.arguments[i].value, def, out);
 }
 
-std::set<Symbol> Checker::tensorParameters(const Def &def) const {
-  std::set<Symbol> result;
-  if (def.body->kind == Expr::Kind::Call)
-    collectTensors(*def.body, def, result, 0);
-  return result;
+const std::set<Symbol> &Checker::tensorParameters(const Def &def) {
+  auto [known, isNew] = tensorParameters_.try_emplace(&def);
+  if (isNew && def.body->kind == Expr::Kind::Call) {
+    std::set<Symbol> found;
+    collectTensors(*def.body, def, found);
+    tensorParameters_[&def] = std::move(found);
+  }
+  return tensorParameters_[&def];
 }
 
 void Checker::tied(const TiedStatement &tied) {

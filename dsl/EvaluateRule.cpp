@@ -1,4 +1,5 @@
 #include "dsl/EvaluationScope.h"
+#include "dsl/Nesting.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +13,8 @@ bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
                         RuleSide &out) {
   const Name &name = *expr.name;
   if (const Argument *argument = values.parameter(name)) {
+    if (!values.step(name.where))
+      return false;
     const DefFrame *frame = values.frame();
     std::optional<int64_t> size;
     if (extent && !(size = values.integer(*extent)))
@@ -42,6 +45,11 @@ bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
   std::optional<int64_t> size;
   if (extent && !(size = values.integer(*extent)))
     return false;
+  if (out.names.size() == maxOperands) {
+    reporter.error(expr.where,
+                   fmt::format("a rule joins at most {} tensors", maxOperands));
+    return false;
+  }
   std::string &text = out.names.emplace_back();
   const std::string &start = prefix(which);
   text.reserve(start.size() + name.spelling.size() + 8);
@@ -70,6 +78,8 @@ bool Evaluation::side(const Expr &expr, const Expr *extent, Side which,
   auto def = spec.defs.find(call.symbol);
   if (def == spec.defs.end())
     return operation(expr, size, which, out);
+  if (!values.step(call.where))
+    return false;
   DefFrame frame{&def->second, &call, values.frame()};
   reporter.pushCall(call.where, "def", call.callee);
   values.setFrame(&frame);

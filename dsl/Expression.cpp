@@ -167,12 +167,14 @@ std::optional<std::pair<int64_t, int64_t>> Expressions::bounds(const Expr &from,
   return std::pair(*first, *last);
 }
 
-bool Expressions::step(const SourceRange &where) {
-  if (steps_ == maxSteps)
-    fails(where, fmt::format("the spec takes more than {} steps; its loops "
-                             "and blocks multiply",
+bool Expressions::step(const SourceRange &where, uint64_t count) {
+  bool fitted = steps_ <= maxSteps;
+  steps_ += count;
+  if (fitted && steps_ > maxSteps)
+    fails(where, fmt::format("the spec takes more than {} steps; its loops, "
+                             "blocks and defs multiply",
                              maxSteps));
-  return ++steps_ <= maxSteps;
+  return steps_ <= maxSteps;
 }
 
 bool Expressions::appendName(const Name &name, std::string &out) {

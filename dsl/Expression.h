@@ -99,9 +99,10 @@ public:
 
   static constexpr int64_t maxIterations = 1 << 20;
 
-  /// Counts one step of a loop, block or def. False, with an error at the first
-  /// one too many: nested loops may each be short and yet never end.
-  bool step(const SourceRange &where);
+  /// Counts a step of a loop, block, def or argument, or the bytes of a
+  /// value that grows. False, with an error at the first one too many: nested loops may
+  /// each be short and yet never end.
+  bool step(const SourceRange &where, uint64_t count = 1);
   static constexpr uint64_t maxSteps = 20'000'000;
 
 private:
@@ -148,7 +149,7 @@ private:
   size_t localsBase = 0;
   const DefFrame *currentFrame = nullptr;
   std::unordered_map<Symbol, LetState> lets;
-  uint64_t expansions = 0;
+  size_t openLets = 0;
   uint64_t steps_ = 0;
 };
 

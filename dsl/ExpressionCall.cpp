@@ -1,4 +1,5 @@
 #include "dsl/Expression.h"
+#include "dsl/Nesting.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,10 +51,16 @@ std::optional<Datum> Expressions::letValue(const Let &let, Symbol symbol) {
                ? std::optional(entry->second.value)
                : std::nullopt;
   }
+  if (openLets == maxUses)
+    return fails(
+        let.where,
+        fmt::format("lets use one another more than {} deep", maxUses));
+  ++openLets;
   // A let sees no loop variable and no parameter.
   const DefFrame *frame = std::exchange(currentFrame, nullptr);
   size_t base = std::exchange(localsBase, locals.size());
   std::optional<Datum> value = evaluate(*let.value);
+  --openLets;
   localsBase = base;
   currentFrame = frame;
   LetState &state = lets[symbol];
@@ -67,6 +74,8 @@ std::optional<Datum> Expressions::headValue(const Name &name) {
   if (const Local *local = findLocal(name.head))
     return local->value;
   if (const Argument *argument = parameter(name)) {
+    if (!step(name.where))
+      return std::nullopt;
     const DefFrame *frame = currentFrame;
     currentFrame = frame->caller;
     std::optional<Datum> value = evaluate(*argument->value);
@@ -132,9 +141,8 @@ std::optional<Datum> Expressions::callValue(const Expr &expr) {
   auto def = spec.defs.find(call.symbol);
   if (def == spec.defs.end())
     return builtin(expr);
-  if (++expansions > 50'000'000)
-    return fails(call.where,
-                 "the defs of this spec expand more than 50,000,000 times");
+  if (!step(call.where))
+    return std::nullopt;
   DefFrame frame{&def->second, &call, currentFrame};
   reporter.pushCall(call.where, "def", call.callee);
   currentFrame = &frame;
@@ -209,6 +217,8 @@ std::optional<Datum> Expressions::joined(const Expr &expr, const Datum &list) {
       return fails(expr.where,
                    fmt::format("join needs a list of strings, but it holds {}",
                                describe({item})));
+    if (!step(expr.where, part->size()))
+      return std::nullopt;
     text += *part;
   }
   return Datum{Value(std::move(text))};

@@ -74,11 +74,16 @@ std::optional<Datum> Expressions::arithmetic(const Expr &expr,
   if (expr.op == Op::Add) {
     const auto *s = std::get_if<std::string>(&left.value);
     const auto *t = std::get_if<std::string>(&right.value);
-    if (s && t)
+    if (s && t) {
+      if (!step(expr.where, s->size() + t->size()))
+        return std::nullopt;
       return Datum{Value(*s + *t)};
+    }
     const auto *l = std::get_if<std::shared_ptr<const ValueList>>(&left.value);
     const auto *m = std::get_if<std::shared_ptr<const ValueList>>(&right.value);
     if (l && m) {
+      if (!step(expr.where, ((*l)->size() + (*m)->size()) * sizeof(Value)))
+        return std::nullopt;
       auto list = std::make_shared<ValueList>(**l);
       list->insert(list->end(), (*m)->begin(), (*m)->end());
       return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};

@@ -1,4 +1,5 @@
 #include "dsl/AstContext.h"
+#include "dsl/Nesting.h"
 
 #include <algorithm>
 #include <map>
@@ -17,13 +18,10 @@ public:
   void syntaxError(antlr4::Recognizer *recognizer, antlr4::Token *offending,
                    size_t line, size_t column, const std::string &message,
                    std::exception_ptr) override {
-    ++count;
-    SourceRange where{
-        file, static_cast<uint32_t>(line) + firstLine - 1,
-        static_cast<uint32_t>(column) + 1 + (line == 1 ? firstColumn : 0), 1};
+    SourceRange where = place(line, column);
     auto *parser = dynamic_cast<antlr4::Parser *>(recognizer);
     if (!offending || !parser) {
-      diagnostics.error(where, message);
+      report(where, message);
       return;
     }
     bool end = offending->getType() == antlr4::Token::EOF;
@@ -32,12 +30,34 @@ public:
     std::string text =
         end ? "the text ends too early"
             : fmt::format("'{}' cannot stand here", offending->getText());
-    diagnostics.error(where, text + expected(*parser));
+    report(where, text + expected(*parser));
+  }
+
+  /// Whether the parser may run: it recurses as deep as the tree is.
+  bool shallow(antlr4::CommonTokenStream &tokens) {
+    antlr4::Token *token = firstTooDeep(tokens);
+    if (token)
+      report(place(token->getLine(), token->getCharPositionInLine()),
+             fmt::format("operators and brackets nest more than {} deep here; "
+                         "name parts of this with `let`, `def` or `block`",
+                         maxNesting));
+    return !token;
   }
 
   size_t count = 0;
 
 private:
+  SourceRange place(size_t line, size_t column) const {
+    return {file, static_cast<uint32_t>(line) + firstLine - 1,
+            static_cast<uint32_t>(column) + 1 + (line == 1 ? firstColumn : 0),
+            1};
+  }
+
+  void report(const SourceRange &where, std::string text) {
+    ++count;
+    diagnostics.error(where, std::move(text));
+  }
+
   static std::string expected(antlr4::Parser &parser) {
     static const std::map<std::string, std::string> words{
         {"PATH", "a name"},
@@ -89,6 +109,8 @@ SyntaxTree::SyntaxTree(std::shared_ptr<const SourceFile> file,
                        Diagnostics &diagnostics) {
   std::string_view text = file->text;
   machine = std::make_unique<ParserMachine>(file, text, diagnostics, 1, 0);
+  if (!machine->errors.shallow(machine->tokens))
+    return;
   auto *tree = machine->parser.spec();
   if (machine->errors.count == 0)
     root_ = tree;
@@ -99,6 +121,8 @@ SyntaxTree::~SyntaxTree() = default;
 ExprPtr ExpressionBuilder::hole(std::string_view text, uint32_t line,
                                 uint32_t column) {
   ParserMachine machine(file, text, diagnostics, line, column);
+  if (!machine.errors.shallow(machine.tokens))
+    return std::make_unique<Expr>();
   auto *tree = machine.parser.hole();
   if (machine.errors.count != 0)
     return std::make_unique<Expr>();
