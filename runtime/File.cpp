@@ -140,6 +140,11 @@ Result<void> OutputFile::preallocate(uint64_t size) const {
   return {};
 }
 
+void OutputFile::startWriteBack() const {
+  // An error of the device stays with the file; `sync` reports it.
+  (void)::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 Result<void> OutputFile::sync() const {
   return syncDescriptor(descriptor_, path_);
 }

@@ -12,6 +12,10 @@ struct PlacedPiece {
   Piece piece;
 };
 
+Piece pieceOf(const FramingRun &run) {
+  return {run.offset, std::as_bytes(std::span(run.bytes))};
+}
+
 } // namespace
 
 ItemWriter::ItemWriter(const plan::Plan &plan, const TargetFraming &framing,
@@ -19,19 +23,24 @@ ItemWriter::ItemWriter(const plan::Plan &plan, const TargetFraming &framing,
     : plan_(plan), framing_(framing), files_(files),
       crcs_(length(plan.items())) {}
 
-bool ItemWriter::complete(const Band &band) {
-  const plan::Output &output =
-      *plan_.classes()->Get(band.kind)->outputs()->Get(band.output);
-  int64_t count = band.range.end - band.range.begin;
-  if (count == output.elements()) {
+int64_t ItemWriter::itemElements(const Band &band) const {
+  return plan_.classes()
+      ->Get(band.kind)
+      ->outputs()
+      ->Get(band.output)
+      ->elements();
+}
+
+bool ItemWriter::computed(const Band &band) {
+  if (band.elements() == itemElements(band)) {
     crcs_[band.item] = band.crc;
     return true;
   }
   std::lock_guard lock(mutex_);
   Partial &partial = partial_[band.item];
   partial.pieces.push_back({band.range.begin, band.bytes(), band.crc});
-  partial.elements += count;
-  if (partial.elements != output.elements())
+  partial.computed += band.elements();
+  if (partial.computed != itemElements(band))
     return false;
   std::sort(partial.pieces.begin(), partial.pieces.end(),
             [](const auto &a, const auto &b) { return a.begin < b.begin; });
@@ -39,18 +48,38 @@ bool ItemWriter::complete(const Band &band) {
   for (const Partial::Piece &piece : partial.pieces)
     crc = combineCrc32(crc, piece.crc, piece.bytes);
   crcs_[band.item] = crc;
-  partial_.erase(band.item);
   return true;
 }
 
-Result<void> ItemWriter::write(const Unit &unit) {
+bool ItemWriter::written(const Band &band) {
+  if (band.elements() == itemElements(band))
+    return true;
+  std::lock_guard lock(mutex_);
+  auto partial = partial_.find(band.item);
+  partial->second.written += band.elements();
+  if (partial->second.written != itemElements(band))
+    return false;
+  partial_.erase(partial);
+  return true;
+}
+
+/// Bands and archives of small items lie side by side: in order, many of them
+/// go out in one call.
+Result<void> ItemWriter::writeBands(const Unit &unit) {
   std::vector<PlacedPiece> pieces;
+  std::vector<std::vector<FramingRun>> archives; // `pieces` points into them
   for (const Band &band : unit.bands) {
-    const plan::Item &item = *plan_.items()->Get(band.item);
+    uint32_t file = plan_.items()->Get(band.item)->file();
     uint64_t data = framing_.dataOffset(band.item);
-    pieces.push_back({item.file(),
-                      {data + band.range.begin * band.width,
-                       {unit.at(band.place), band.bytes()}}});
+    if (band.bytes() != 0)
+      pieces.push_back({file,
+                        {data + band.range.begin * band.width,
+                         {unit.at(band.place), band.bytes()}}});
+    if (!computed(band) || plan_.format() != plan::TargetFormat_TorchDist)
+      continue;
+    archives.push_back(framing_.frameItem(band.item, crcs_[band.item]));
+    for (const FramingRun &run : archives.back())
+      pieces.push_back({file, pieceOf(run)});
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const PlacedPiece &a, const PlacedPiece &b) {
@@ -63,34 +92,33 @@ Result<void> ItemWriter::write(const Unit &unit) {
     ofFile.clear();
     for (; first != pieces.size() && pieces[first].file == file; ++first)
       ofFile.push_back(pieces[first].piece);
-    if (Result<void> written = files_.write(file, ofFile); !written)
-      return written;
+    if (Result<void> done = files_.write(file, ofFile); !done)
+      return done;
   }
-  // Only now: whoever completes an item may close its file.
-  for (const Band &band : unit.bands)
-    if (complete(band))
-      if (Result<void> finished = finish(band.item); !finished)
-        return finished;
   return {};
 }
 
-Result<void> ItemWriter::finish(uint32_t item) {
-  uint32_t file = plan_.items()->Get(item)->file();
-  if (plan_.format() == plan::TargetFormat_TorchDist) {
-    Result<const OutputFile *> output = files_.opened(file);
-    if (!output)
-      return std::unexpected(output.error());
-    if (auto framed = framing_.frameItem(**output, item, crcs_[item]); !framed)
-      return framed;
+Result<void> ItemWriter::write(const Unit &unit) {
+  if (Result<void> done = writeBands(unit); !done)
+    return done;
+  // Only now: whoever completes an item may close its file.
+  for (const Band &band : unit.bands) {
+    uint32_t file = plan_.items()->Get(band.item)->file();
+    if (written(band) && files_.itemDone(file))
+      if (Result<void> finished = finishFile(file); !finished)
+        return finished;
   }
-  if (!files_.itemDone(file))
-    return {};
+  return {};
+}
+
+Result<void> ItemWriter::finishFile(uint32_t file) {
   if (plan_.format() == plan::TargetFormat_TorchRanks) {
-    Result<const OutputFile *> output = files_.opened(file);
-    if (!output)
-      return std::unexpected(output.error());
-    if (auto framed = framing_.frameFile(**output, file, crcs_); !framed)
-      return framed;
+    std::vector<FramingRun> archive = framing_.frameFile(file, crcs_);
+    std::vector<Piece> pieces;
+    for (const FramingRun &run : archive)
+      pieces.push_back(pieceOf(run));
+    if (Result<void> done = files_.write(file, pieces); !done)
+      return done;
   }
   return files_.close(file);
 }

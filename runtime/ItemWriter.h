@@ -12,9 +12,9 @@
 
 namespace mbc {
 
-/// Writes computed bands and what stands around them: the archive of an item,
-/// or of a rank's file, once the CRC-32 of its last band is known. `write` may
-/// run on any number of threads at once.
+/// Writes computed bands and what stands around them: the archive of an item
+/// together with the last of its bands, the archive of a rank's file once all
+/// its items are written. `write` may run on any number of threads at once.
 class ItemWriter {
 public:
   ItemWriter(const plan::Plan &plan, const TargetFraming &framing,
@@ -23,7 +23,7 @@ public:
   Result<void> write(const Unit &unit);
 
 private:
-  /// The bands of an item that spans units, until all have come.
+  /// An item that spans units, until all of it is written.
   struct Partial {
     struct Piece {
       int64_t begin;
@@ -31,16 +31,21 @@ private:
       uint32_t crc;
     };
     std::vector<Piece> pieces;
-    int64_t elements = 0;
+    int64_t computed = 0, written = 0; ///< elements
   };
-  /// True if the item is now complete; its CRC is then in `crcs_`.
-  bool complete(const Band &band);
-  Result<void> finish(uint32_t item);
+  int64_t itemElements(const Band &band) const;
+  /// Notes a band that is about to be written. True if it is the last one of
+  /// its item, whose CRC is then in `crcs_`.
+  bool computed(const Band &band);
+  /// Notes a band that is in its file. True if its item now is.
+  bool written(const Band &band);
+  Result<void> writeBands(const Unit &unit);
+  Result<void> finishFile(uint32_t file);
 
   const plan::Plan &plan_;
   const TargetFraming &framing_;
   TargetFiles &files_;
-  std::vector<uint32_t> crcs_; ///< by item; only its last band's thread writes
+  std::vector<uint32_t> crcs_; ///< by item; set by its last band's thread
   std::mutex mutex_;
   std::unordered_map<uint32_t, Partial> partial_; ///< guarded by mutex_
 };

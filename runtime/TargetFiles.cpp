@@ -9,6 +9,13 @@
 #include <sys/uio.h>
 
 namespace mbc {
+namespace {
+
+/// Bytes of a file after which the device is told to begin: many enough for
+/// long transfers, few enough that the last `sync` is short.
+constexpr uint64_t writeBackBytes = 32 << 20;
+
+} // namespace
 
 Result<uint64_t> freeBytes(const std::string &path) {
   struct statvfs status{};
@@ -55,12 +62,27 @@ Result<void> TargetFiles::create(uint32_t file, State &state) {
       if (Result<void> written = output->writeAt(0, literal); !written)
         return written;
   }
-  for (uint64_t object = 0; object != state.objects; ++object)
-    if (Result<void> written =
-            output->writeAt(object * object_.size(), object_);
+  if (Result<void> written = writeObjects(*output, state.objects); !written)
+    return written;
+  state.output.emplace(std::move(*output));
+  return {};
+}
+
+/// `count` byte objects one after the other; a layer or expert has a few each.
+Result<void> TargetFiles::writeObjects(const OutputFile &output,
+                                       uint64_t count) const {
+  uint64_t together = std::min<uint64_t>(
+      count, 1 + bestWrite / std::max<size_t>(1, object_.size()));
+  std::string block;
+  for (uint64_t object = 0; object != together; ++object)
+    block += object_;
+  for (uint64_t first = 0; first < count; first += together) {
+    uint64_t bytes = std::min(together, count - first) * object_.size();
+    if (Result<void> written = output.writeAt(
+            first * object_.size(), std::string_view(block).substr(0, bytes));
         !written)
       return written;
-  state.output.emplace(std::move(*output));
+  }
   return {};
 }
 
@@ -101,10 +123,18 @@ Result<void> TargetFiles::writeRun(const OutputFile &output,
   return {};
 }
 
+void TargetFiles::startWriteBack(State &state, uint64_t written) {
+  if (!sync_ || (state.buffered += written) < writeBackBytes)
+    return;
+  state.buffered = 0;
+  state.output->startWriteBack();
+}
+
 Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
   Result<const OutputFile *> output = opened(file);
   if (!output)
     return std::unexpected(output.error());
+  uint64_t written = 0;
   for (size_t first = 0; first != pieces.size();) {
     size_t end = first + 1;
     uint64_t reached = pieces[first].offset + pieces[first].bytes.size();
@@ -119,8 +149,10 @@ Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
             writeRun(**output, pieces.subspan(first, end - first));
         !done)
       return done;
+    written += reached - pieces[first].offset;
     first = end;
   }
+  startWriteBack(*states_[file], written);
   return {};
 }
 

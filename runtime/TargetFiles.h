@@ -23,8 +23,9 @@ struct Piece {
 
 /// The files a plan writes. A file is created at its full size when first
 /// used, its literal bytes and byte objects with it; it is synced and closed
-/// when its last item is done, so few are open at a time. All functions may
-/// run on any number of threads at once.
+/// when its last item is done, so few are open at a time. What is to be synced
+/// is handed to the device while later bytes are still computed. All functions
+/// may run on any number of threads at once.
 class TargetFiles {
 public:
   /// `directory` exists. `object` is the archive of an empty byte object.
@@ -46,10 +47,13 @@ private:
   struct State {
     std::mutex opening;
     std::optional<OutputFile> output;
-    std::atomic<uint32_t> items = 0; ///< not yet done
+    std::atomic<uint32_t> items = 0;    ///< not yet done
+    std::atomic<uint64_t> buffered = 0; ///< bytes not yet handed to the device
     uint64_t objects = 0;
   };
   Result<void> create(uint32_t file, State &state);
+  Result<void> writeObjects(const OutputFile &output, uint64_t count) const;
+  void startWriteBack(State &state, uint64_t written);
   Result<void> writeRun(const OutputFile &output, std::span<const Piece> run);
 
   const plan::Plan &plan_;

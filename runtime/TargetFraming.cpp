@@ -1,7 +1,6 @@
 #include "runtime/TargetFraming.h"
 #include "runtime/PickleWriter.h"
 #include "runtime/Plan.h"
-#include "runtime/TorchArchive.h"
 #include "runtime/TorchDistWriter.h"
 #include "runtime/TorchRanksWriter.h"
 
@@ -111,15 +110,15 @@ Result<TargetFraming> TargetFraming::make(const plan::Plan &plan) {
   return framing;
 }
 
-Result<void> TargetFraming::frameItem(const OutputFile &output, uint32_t item,
-                                      uint32_t crc) const {
+std::vector<FramingRun> TargetFraming::frameItem(uint32_t item,
+                                                 uint32_t crc) const {
   uint64_t bytes = itemBytes(item);
-  return writeFraming(output, plan_->items()->Get(item)->offset(), itemRoot,
-                      pickles_.at(outputs_[item]), {&bytes, 1}, {&crc, 1});
+  return archiveFraming(plan_->items()->Get(item)->offset(), itemRoot,
+                        pickles_.at(outputs_[item]), {&bytes, 1}, {&crc, 1});
 }
 
-Result<void> TargetFraming::frameFile(const OutputFile &output, uint32_t file,
-                                      std::span<const uint32_t> crcs) const {
+std::vector<FramingRun>
+TargetFraming::frameFile(uint32_t file, std::span<const uint32_t> crcs) const {
   std::vector<uint64_t> sizes;
   std::vector<uint32_t> ofFile;
   for (uint32_t item : items_[file]) {
@@ -130,7 +129,7 @@ Result<void> TargetFraming::frameFile(const OutputFile &output, uint32_t file,
   std::string_view pickle;
   if (literal)
     pickle = {reinterpret_cast<const char *>(literal->data()), literal->size()};
-  return writeFraming(output, 0, rankFileRoot, pickle, sizes, ofFile);
+  return archiveFraming(0, rankFileRoot, pickle, sizes, ofFile);
 }
 
 std::string TargetFraming::metadata(uint64_t objectBytes) const {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "runtime/File.h"
 #include "runtime/Plan_generated.h"
 #include "runtime/Result.h"
 #include "runtime/Shape.h"
+#include "runtime/TorchArchive.h"
 
 #include <cstdint>
 #include <span>
@@ -24,14 +24,12 @@ public:
 
   /// Byte in its file where an item's data begin.
   uint64_t dataOffset(uint32_t item) const { return data_[item]; }
-  /// Writes what goes around one item of a torch_dist; `crc` is that of its
-  /// data.
-  Result<void> frameItem(const OutputFile &output, uint32_t item,
-                         uint32_t crc) const;
-  /// Writes what goes around all items of a rank's file, given the CRC-32 of
-  /// every item of the plan.
-  Result<void> frameFile(const OutputFile &output, uint32_t file,
-                         std::span<const uint32_t> crcs) const;
+  /// What goes around one item of a torch_dist; `crc` is that of its data.
+  std::vector<FramingRun> frameItem(uint32_t item, uint32_t crc) const;
+  /// What goes around all items of a rank's file, given the CRC-32 of every
+  /// item of the plan.
+  std::vector<FramingRun> frameFile(uint32_t file,
+                                    std::span<const uint32_t> crcs) const;
   /// CRC-32 values are needed.
   bool needsCrc() const {
     return plan_->format() != plan::TargetFormat_Safetensors;

@@ -69,33 +69,32 @@ void put64(std::string &out, uint64_t value) {
   out.append(reinterpret_cast<const char *>(&value), 8);
 }
 
-/// Builds the bytes around the storages and hands them over in runs.
-template <typename Flush> class Framing {
+/// Builds the bytes around the storages.
+class Framing {
 public:
-  explicit Framing(Flush flush) : flush_(std::move(flush)) {}
+  /// `base`: where the archive begins in its file.
+  Framing(uint64_t base, std::string_view root)
+      : base_(base), root_(root), runs_{{base, {}}} {}
 
   /// An entry with its content.
-  void file(std::string name, std::string_view content) {
+  void file(std::string_view name, std::string_view content) {
     uint32_t crc = crc32(0, std::as_bytes(std::span(content)));
-    Placed placed = begin(name, content.size());
-    pending_ += content;
-    finish(std::move(name), placed, crc);
+    std::string full = inRoot(name);
+    Placed placed = begin(full, content.size());
+    run() += content;
+    finish(std::move(full), placed, crc);
   }
 
   /// An entry whose content somebody else writes.
-  Result<void> storage(std::string name, uint64_t size, uint32_t crc) {
-    Placed placed = begin(name, size);
-    if (size != 0) {
-      if (auto flushed = flush_(pendingStart_, pending_); !flushed)
-        return flushed;
-      pending_.clear();
-      pendingStart_ = placed.data + size;
-    }
-    finish(std::move(name), placed, crc);
-    return {};
+  void storage(std::string_view name, uint64_t size, uint32_t crc) {
+    std::string full = inRoot(name);
+    Placed placed = begin(full, size);
+    if (size != 0)
+      runs_.push_back({base_ + placed.data + size, {}});
+    finish(std::move(full), placed, crc);
   }
 
-  Result<void> end();
+  std::vector<FramingRun> end() &&;
 
 private:
   static uint64_t flags(const Placed &placed) {
@@ -105,57 +104,66 @@ private:
   void zip64(const Placed &placed) {
     if (placed.zip64Bytes() == 0)
       return;
-    put16(pending_, 1);
-    put16(pending_, placed.zip64Bytes() - 4);
+    put16(run(), 1);
+    put16(run(), placed.zip64Bytes() - 4);
     if (placed.bigSize()) {
-      put64(pending_, placed.size);
-      put64(pending_, placed.size);
+      put64(run(), placed.size);
+      put64(run(), placed.size);
     }
     if (placed.bigHeader())
-      put64(pending_, placed.header);
+      put64(run(), placed.header);
   }
 
   Placed begin(const std::string &name, uint64_t size) {
-    Placed placed = place(pendingStart_ + pending_.size(), name.size(), size);
+    Placed placed = place(reached(), name.size(), size);
     uint64_t padding = placed.data - placed.header - 30 - name.size() -
                        placed.zip64Bytes() - 4;
-    pending_.append("PK\x03\x04\0\0", 6);
-    put16(pending_, flags(placed));
-    pending_.append(18, '\0'); // method, time, date, crc, sizes
-    put16(pending_, name.size());
-    put16(pending_, placed.zip64Bytes() + 4 + padding);
-    pending_ += name;
+    run().append("PK\x03\x04\0\0", 6);
+    put16(run(), flags(placed));
+    run().append(18, '\0'); // method, time, date, crc, sizes
+    put16(run(), name.size());
+    put16(run(), placed.zip64Bytes() + 4 + padding);
+    run() += name;
     zip64(placed);
-    pending_ += "FB";
-    put16(pending_, padding);
-    pending_.append(padding, 'Z');
+    run() += "FB";
+    put16(run(), padding);
+    run().append(padding, 'Z');
     return placed;
   }
 
   void finish(std::string name, const Placed &placed, uint32_t crc) {
     if (placed.size != 0) {
-      pending_ += "PK\x07\x08";
-      put32(pending_, crc);
+      run() += "PK\x07\x08";
+      put32(run(), crc);
       auto put = placed.descriptorBytes() == 24 ? put64 : put32;
-      put(pending_, placed.size);
-      put(pending_, placed.size);
+      put(run(), placed.size);
+      put(run(), placed.size);
     }
     records_.push_back({std::move(name), placed, crc});
   }
 
   void record(const std::string &name, const Placed &placed, uint32_t crc) {
-    pending_.append("PK\x01\x02\0\0\0\0", 8);
-    put16(pending_, flags(placed));
-    pending_.append(6, '\0'); // method, time, date
-    put32(pending_, crc);
-    put32(pending_, std::min(placed.size, big));
-    put32(pending_, std::min(placed.size, big));
-    put16(pending_, name.size());
-    put16(pending_, placed.zip64Bytes());
-    pending_.append(10, '\0'); // comment, disk, attributes
-    put32(pending_, std::min(placed.header, big));
-    pending_ += name;
+    run().append("PK\x01\x02\0\0\0\0", 8);
+    put16(run(), flags(placed));
+    run().append(6, '\0'); // method, time, date
+    put32(run(), crc);
+    put32(run(), std::min(placed.size, big));
+    put32(run(), std::min(placed.size, big));
+    put16(run(), name.size());
+    put16(run(), placed.zip64Bytes());
+    run().append(10, '\0'); // comment, disk, attributes
+    put32(run(), std::min(placed.header, big));
+    run() += name;
     zip64(placed);
+  }
+
+  std::string inRoot(std::string_view name) const {
+    return std::string(root_).append(name);
+  }
+  std::string &run() { return runs_.back().bytes; }
+  /// Bytes from the start of the archive to the end of the last run.
+  uint64_t reached() const {
+    return runs_.back().offset + runs_.back().bytes.size() - base_;
   }
 
   struct Finished {
@@ -164,57 +172,55 @@ private:
     uint32_t crc;
   };
 
-  Flush flush_;
-  std::string pending_;
-  uint64_t pendingStart_ = 0;
+  uint64_t base_;
+  std::string_view root_;
+  std::vector<FramingRun> runs_;
   std::vector<Finished> records_;
 };
 
-template <typename Flush> Result<void> Framing<Flush>::end() {
-  uint64_t start = pendingStart_ + pending_.size();
+std::vector<FramingRun> Framing::end() && {
+  uint64_t start = reached();
   for (const Finished &finished : records_)
     record(finished.name, finished.placed, finished.crc);
-  uint64_t size = pendingStart_ + pending_.size() - start;
+  uint64_t size = reached() - start;
   uint64_t count = records_.size();
 
-  pending_ += "PK\x06\x06";
-  put64(pending_, 44);
-  pending_.append("\x1e\x03\x2d\0\0\0\0\0\0\0\0\0", 12);
-  put64(pending_, count);
-  put64(pending_, count);
-  put64(pending_, size);
-  put64(pending_, start);
+  run() += "PK\x06\x06";
+  put64(run(), 44);
+  run().append("\x1e\x03\x2d\0\0\0\0\0\0\0\0\0", 12);
+  put64(run(), count);
+  put64(run(), count);
+  put64(run(), size);
+  put64(run(), start);
 
-  pending_.append("PK\x06\x07\0\0\0\0", 8);
-  put64(pending_, start + size);
-  put32(pending_, 1);
+  run().append("PK\x06\x07\0\0\0\0", 8);
+  put64(run(), start + size);
+  put32(run(), 1);
 
-  pending_.append("PK\x05\x06\0\0\0\0", 8);
-  put16(pending_, std::min<uint64_t>(count, 0xffff));
-  put16(pending_, std::min<uint64_t>(count, 0xffff));
-  put32(pending_, std::min(size, big));
-  put32(pending_, std::min(start, big));
-  put16(pending_, 0);
-  return flush_(pendingStart_, pending_);
+  run().append("PK\x05\x06\0\0\0\0", 8);
+  put16(run(), std::min<uint64_t>(count, 0xffff));
+  put16(run(), std::min<uint64_t>(count, 0xffff));
+  put32(run(), std::min(size, big));
+  put32(run(), std::min(start, big));
+  put16(run(), 0);
+  return std::move(runs_);
 }
 
-std::string nameIn(std::string_view root, std::string_view name) {
-  return std::string(root).append(name);
-}
-
-template <typename Flush, typename Storages>
-Result<void> frame(Flush flush, std::string_view root, std::string_view pickle,
-                   Storages storages) {
-  Framing<Flush> framing(std::move(flush));
-  framing.file(nameIn(root, "/data.pkl"), pickle);
+/// An archive whose storages `storages` adds to the framing it is given.
+template <typename Storages>
+std::vector<FramingRun> frame(uint64_t base, std::string_view root,
+                              std::string_view pickle, Storages storages) {
+  Framing framing(base, root);
+  framing.file("/data.pkl", pickle);
   for (const FixedEntry &entry : beforeStorages)
-    framing.file(nameIn(root, entry.name), entry.content);
-  if (auto written = storages(framing); !written)
-    return written;
+    framing.file(entry.name, entry.content);
+  storages(framing);
   for (const FixedEntry &entry : afterStorages)
-    framing.file(nameIn(root, entry.name), entry.content);
-  return framing.end();
+    framing.file(entry.name, entry.content);
+  return std::move(framing).end();
 }
+
+std::string storageName(size_t index) { return fmt::format("/data/{}", index); }
 
 } // namespace
 
@@ -252,38 +258,23 @@ ArchiveLayout layoutArchive(std::string_view root, uint64_t pickleBytes,
   return layout;
 }
 
-Result<void> writeFraming(const OutputFile &file, uint64_t base,
-                          std::string_view root, std::string_view pickle,
-                          std::span<const uint64_t> storageSizes,
-                          std::span<const uint32_t> crcs) {
-  auto flush = [&](uint64_t offset, std::string_view bytes) {
-    return file.writeAt(base + offset, bytes);
-  };
-  return frame(flush, root, pickle, [&](auto &framing) -> Result<void> {
+std::vector<FramingRun> archiveFraming(uint64_t base, std::string_view root,
+                                       std::string_view pickle,
+                                       std::span<const uint64_t> storageSizes,
+                                       std::span<const uint32_t> crcs) {
+  return frame(base, root, pickle, [&](Framing &framing) {
     for (size_t i = 0; i != storageSizes.size(); ++i)
-      if (auto written =
-              framing.storage(nameIn(root, fmt::format("/data/{}", i)),
-                              storageSizes[i], crcs[i]);
-          !written)
-        return written;
-    return {};
+      framing.storage(storageName(i), storageSizes[i], crcs[i]);
   });
 }
 
 std::string archiveBytes(std::string_view root, std::string_view pickle,
                          std::span<const std::string_view> storages) {
-  std::string bytes;
-  auto flush = [&](uint64_t, std::string_view run) -> Result<void> {
-    bytes += run;
-    return {};
-  };
-  // The sink cannot fail.
-  (void)frame(flush, root, pickle, [&](auto &framing) -> Result<void> {
+  std::vector<FramingRun> runs = frame(0, root, pickle, [&](Framing &framing) {
     for (size_t i = 0; i != storages.size(); ++i)
-      framing.file(nameIn(root, fmt::format("/data/{}", i)), storages[i]);
-    return {};
+      framing.file(storageName(i), storages[i]);
   });
-  return bytes;
+  return std::move(runs.front().bytes); // nothing lies in between
 }
 
 } // namespace mbc

@@ -35,12 +35,19 @@ ArchiveLayout layoutArchive(std::string_view root, uint64_t pickleBytes,
                             std::span<const uint64_t> storageSizes,
                             uint64_t base = 0);
 
-/// Writes everything but the storages' data. `crcs` are the CRC-32 of the
-/// storages. Thread-safe for archives that do not overlap.
-Result<void> writeFraming(const OutputFile &file, uint64_t base,
-                          std::string_view root, std::string_view pickle,
-                          std::span<const uint64_t> storageSizes,
-                          std::span<const uint32_t> crcs);
+/// Bytes of an archive between two storages, before the first or after the
+/// last. `offset` is in bytes from the start of the file.
+struct FramingRun {
+  uint64_t offset = 0;
+  std::string bytes;
+};
+
+/// Everything but the storages' data, in order. `crcs` are the CRC-32 of the
+/// storages.
+std::vector<FramingRun> archiveFraming(uint64_t base, std::string_view root,
+                                       std::string_view pickle,
+                                       std::span<const uint64_t> storageSizes,
+                                       std::span<const uint32_t> crcs);
 
 /// A complete small archive.
 std::string archiveBytes(std::string_view root, std::string_view pickle,

@@ -7,7 +7,7 @@ namespace mbc {
 namespace {
 
 /// Enough for the directory of an archive with one tensor, so that such an
-/// archive needs two reads.
+/// archive needs two reads, and one if it is small.
 constexpr uint64_t edgeBytes = 2048;
 constexpr uint64_t maxEndDistance = 0xffff + 22 + 20 + 56;
 
@@ -67,15 +67,19 @@ Result<std::string> TorchArchive::bytesAt(uint64_t offset,
 }
 
 Result<void> TorchArchive::readEdges() {
-  auto head = file_->readAt(base_, std::min(length_, edgeBytes));
+  bool small = length_ <= 2 * edgeBytes;
+  auto head = file_->readAt(base_, small ? length_ : edgeBytes);
   if (!head)
     return std::unexpected(head.error());
   head_ = std::move(*head);
-  uint64_t tail = std::min(length_, edgeBytes);
-  auto read = file_->readAt(base_ + length_ - tail, tail);
-  if (!read)
-    return std::unexpected(read.error());
-  tail_ = std::move(*read);
+  if (small) {
+    tail_ = head_;
+  } else {
+    auto tail = file_->readAt(base_ + length_ - edgeBytes, edgeBytes);
+    if (!tail)
+      return std::unexpected(tail.error());
+    tail_ = std::move(*tail);
+  }
   if (!head_.starts_with("PK\x03\x04"))
     return broken("does not begin with a ZIP entry");
   return {};

@@ -22,7 +22,8 @@ struct Band {
   size_t place = 0; ///< bytes from the start of the unit's buffer
   uint32_t crc = 0; ///< CRC-32 of the band's bytes
 
-  size_t bytes() const { return (range.end - range.begin) * width; }
+  int64_t elements() const { return range.end - range.begin; }
+  size_t bytes() const { return elements() * width; }
 };
 
 /// Bytes [offset, offset + length) of a source file, and where they go.

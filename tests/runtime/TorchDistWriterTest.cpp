@@ -70,7 +70,9 @@ TEST(TorchDistWriter, FramingAroundDataIsTheSameArchive) {
 
   auto file = OutputFile::create(directory / "item");
   ASSERT_TRUE(file);
-  ASSERT_TRUE(writeFraming(*file, base, "archive", pickle, sizes, crcs));
+  for (const FramingRun &run :
+       archiveFraming(base, "archive", pickle, sizes, crcs))
+    ASSERT_TRUE(file->writeAt(run.offset, std::string_view(run.bytes)));
   ASSERT_TRUE(file->writeAt(layout.dataOffsets[0], std::string_view(data)));
   auto bytes = readWholeFile(directory / "item");
   ASSERT_TRUE(bytes);
