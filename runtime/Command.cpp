@@ -3,6 +3,7 @@
 #include "runtime/CommandList.h"
 #include "runtime/CommandSuggestion.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <unistd.h>
@@ -209,6 +210,8 @@ int CommandLine::run(int argc, char **argv) {
     app_.parse(argc, argv);
     return status_;
   } catch (const CLI::CallForHelp &help) {
+    if (&chosen() == &app_ && !app_.remaining().empty())
+      return wrongUsage(help); // help on a command that there is not
     return app_.exit(help);
   } catch (const CLI::ParseError &error) {
     return wrongUsage(error);
@@ -218,6 +221,9 @@ int CommandLine::run(int argc, char **argv) {
 } // namespace
 
 int runCommand(int argc, char **argv) {
+  // A file that grows over the user's limit (ulimit -f) is then an error of
+  // that file, and what was begun is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return CommandLine().run(argc, argv);
   } catch (const std::exception &exception) {

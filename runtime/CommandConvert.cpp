@@ -32,13 +32,22 @@ int callCompiler(CompilerFunction mbc_compiler::*function,
   return ((*compiler)->*function)(&options, out, {toStream, stderr});
 }
 
+/// Makes `path` a file with these bytes. On failure nothing has changed.
 Result<void> replaceFile(const std::string &path, std::string_view bytes) {
-  std::string temporary = path + ".partial";
   std::error_code error;
+  std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (exists(found) && !is_regular_file(found))
+    return fail("{}: is not a regular file: give the name of a new file, or of "
+                "one to replace",
+                path);
+  std::string temporary = path + ".partial";
   std::filesystem::remove(temporary, error);
-  if (Result<void> written = writeWholeFile(temporary, bytes); !written)
-    return written;
-  return renamePath(temporary, path);
+  Result<void> done = writeWholeFile(temporary, bytes);
+  if (done)
+    done = renamePath(temporary, path);
+  if (!done)
+    std::filesystem::remove(temporary, error);
+  return done;
 }
 
 std::string_view textOf(const std::vector<uint8_t> &bytes) {

@@ -160,19 +160,39 @@ std::string jsonRow(const Checkpoint &checkpoint, const Row &row) {
   return out += '}';
 }
 
+/// A name as a terminal may get it: control characters, C1 included, are
+/// spelt as in JSON.
+std::string printable(std::string_view name) {
+  std::string out;
+  auto byte = [&](size_t at) {
+    return at < name.size() ? static_cast<unsigned char>(name[at]) : 0u;
+  };
+  for (size_t at = 0; at != name.size(); ++at) {
+    bool secondSet = byte(at) == 0xc2 && (byte(at + 1) & 0xe0) == 0x80;
+    if (secondSet)
+      ++at;
+    if (secondSet || byte(at) < 0x20 || byte(at) == 0x7f)
+      out += fmt::format("\\u{:04x}", byte(at));
+    else
+      out += name[at];
+  }
+  return out;
+}
+
 std::string textRow(const Checkpoint &checkpoint, const Row &row,
                     size_t nameWidth, size_t shapeWidth) {
   std::string out =
       row.rank.empty() ? std::string() : fmt::format("{:<16}  ", row.rank);
   fmt::format_to(std::back_inserter(out), "{:<{}}  {:<11}  {:<{}}  {:>12}",
-                 row.name, nameWidth, row.dtype(), toString(row.shape()),
-                 shapeWidth, row.bytes());
+                 printable(row.name), nameWidth, row.dtype(),
+                 toString(row.shape()), shapeWidth, row.bytes());
   if (row.object)
     fmt::format_to(std::back_inserter(out), "  {}:{}",
-                   checkpoint.files[row.object->file].path, row.object->offset);
+                   printable(checkpoint.files[row.object->file].path),
+                   row.object->offset);
   else if (!row.shard && row.tensor->pieces.size() == 1)
     fmt::format_to(std::back_inserter(out), "  {}:{}",
-                   checkpoint.files[row.tensor->pieces[0].file].path,
+                   printable(checkpoint.files[row.tensor->pieces[0].file].path),
                    row.tensor->pieces[0].offset);
   else if (!row.shard)
     fmt::format_to(std::back_inserter(out), "  {} chunks",
@@ -186,7 +206,7 @@ Result<void> writeRows(const Checkpoint &checkpoint, std::vector<Row> &rows,
                        const ListingOptions &options, const TextSink &sink) {
   size_t nameWidth = 0, shapeWidth = 0;
   for (const Row &row : rows) {
-    nameWidth = std::max(nameWidth, row.name.size());
+    nameWidth = std::max(nameWidth, printable(row.name).size());
     shapeWidth = std::max(shapeWidth, toString(row.shape()).size());
   }
   if (options.json)

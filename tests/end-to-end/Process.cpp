@@ -78,6 +78,15 @@ Outcome mbc(std::vector<std::string> arguments) {
   return run(arguments);
 }
 
+Outcome mbcWithFileLimit(uint64_t units,
+                         const std::vector<std::string> &arguments) {
+  std::vector<std::string> argv{"/bin/sh", "-c",
+                                "ulimit -f \"$0\" && exec \"$@\"",
+                                std::to_string(units), MBC_BINARY};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return run(argv);
+}
+
 std::string spell(const std::vector<std::string> &arguments) {
   std::string text = "mbc";
   for (const std::string &argument : arguments)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ Outcome run(const std::vector<std::string> &argv);
 
 /// Runs `mbc` with these arguments.
 Outcome mbc(std::vector<std::string> arguments);
+
+/// The same where no file may grow over `units` of `fileLimitUnit` bytes.
+Outcome mbcWithFileLimit(uint64_t units,
+                         const std::vector<std::string> &arguments);
+inline constexpr uint64_t fileLimitUnit = 512; ///< of the shell's `ulimit -f`
 
 /// The command line, for messages of failed expectations.
 std::string spell(const std::vector<std::string> &arguments);
