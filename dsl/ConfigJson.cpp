@@ -248,7 +248,7 @@ private:
 
 bool anyRead(const ConfigNode &node) {
   auto member = [](const auto &entry) { return anyRead(entry.second); };
-  return node.read ||
+  return node.read || node.ignored ||
          std::any_of(node.members.begin(), node.members.end(), member);
 }
 
@@ -262,7 +262,7 @@ bool isBookkeeping(std::string_view key) {
 
 void collectUnread(const ConfigNode &node, std::vector<std::string> &out) {
   for (const auto &[key, member] : node.members) {
-    if (member.read || isBookkeeping(key))
+    if (member.read || member.ignored || isBookkeeping(key))
       continue;
     if (anyRead(member))
       collectUnread(member, out);
@@ -289,7 +289,7 @@ std::vector<std::string> unreadFields(const ConfigNode &document) {
 void markIgnored(const ConfigNode &node,
                  const std::vector<std::string> &segments, size_t at) {
   if (at == segments.size()) {
-    node.read = true;
+    node.ignored = true;
     return;
   }
   const std::string &segment = segments[at];
@@ -302,6 +302,33 @@ void markIgnored(const ConfigNode &node,
     if (!any && (segment == "*" || segment == key))
       markIgnored(member, segments, at + 1);
   }
+}
+
+std::vector<std::string> contradictions(const ConfigNode &document,
+                                        std::string_view text) {
+  auto spelling = [&](const ConfigNode &node) {
+    return text.substr(node.begin, node.end - node.begin);
+  };
+  auto scalar = [](const ConfigNode &node) {
+    return node.members.empty() && node.items.empty();
+  };
+  std::vector<std::string> found;
+  for (const char *name : {"text_config", "llm_config", "language_config"}) {
+    const ConfigNode *inner = document.find(name);
+    if (!inner)
+      continue;
+    for (const auto &[key, member] : inner->members) {
+      const ConfigNode *outer = document.find(key);
+      if (!outer || outer->read == member.read || isBookkeeping(key) ||
+          !scalar(*outer) || !scalar(member) ||
+          spelling(*outer) == spelling(member))
+        continue;
+      found.push_back(fmt::format(
+          "{} is {}, {} is {}; the {} is used", outer->path, spelling(*outer),
+          member.path, spelling(member), outer->read ? "first" : "second"));
+    }
+  }
+  return found;
 }
 
 } // namespace mbc::dsl

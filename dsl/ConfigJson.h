@@ -24,7 +24,8 @@ struct ConfigNode {
   size_t begin = 0, end = 0; ///< the value's bytes in the text
   std::vector<std::pair<std::string, ConfigNode>> members; ///< Object
   std::vector<ConfigNode> items;                           ///< List
-  mutable bool read = false; ///< something used this value, or ignores it
+  mutable bool read = false;    ///< something used this value
+  mutable bool ignored = false; ///< the spec says that nothing needs it
 
   /// The member of an object, or null. Linear: configs are small.
   const ConfigNode *find(std::string_view key) const;
@@ -45,5 +46,12 @@ std::vector<std::string> unreadFields(const ConfigNode &document);
 /// one segment, `**` any number.
 void markIgnored(const ConfigNode &document,
                  const std::vector<std::string> &segments, size_t at = 0);
+
+/// Fields that a text model's own object (`text_config` ...) and the document
+/// both have, with different values, of which one was read:
+/// "hidden_size is 32, text_config.hidden_size is 64; the second is used".
+/// `text` is what the document was read from.
+std::vector<std::string> contradictions(const ConfigNode &document,
+                                        std::string_view text);
 
 } // namespace mbc::dsl

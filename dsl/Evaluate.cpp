@@ -42,8 +42,7 @@ void Evaluation::visit(const Statement &statement) {
     }
     void operator()(const For &loop) { self.loop(loop); }
     void operator()(const If &choice) {
-      if (const Body *body = self.branchOf(choice))
-        self.walk(*body);
+      self.inBranch(choice, [&](const Body &body) { self.walk(body); });
     }
     void operator()(const Match &match) {
       if (const Body *body = self.caseOf(match))
@@ -79,19 +78,6 @@ void Evaluation::loop(const For &loop) {
     walk(loop.body);
   }
   values.pop();
-}
-
-const Body *Evaluation::branchOf(const If &choice) {
-  for (const Branch &branch : choice.branches) {
-    if (!branch.condition)
-      return &branch.body;
-    std::optional<bool> holds = values.condition(*branch.condition);
-    if (!holds)
-      return nullptr;
-    if (*holds)
-      return &branch.body;
-  }
-  return nullptr;
 }
 
 const Body *Evaluation::caseOf(const Match &match) {
@@ -166,7 +152,9 @@ Model evaluate(const Spec &spec, std::string_view configJson,
                         spec.files.empty() ? "the spec" : spec.files[0]->path));
     return {};
   }
-  return Evaluation(spec, *config, oracle, diagnostics).run();
+  Model model = Evaluation(spec, *config, oracle, diagnostics).run();
+  model.configContradictions = contradictions(*config, configJson);
+  return model;
 }
 
 } // namespace mbc::dsl

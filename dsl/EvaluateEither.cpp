@@ -49,8 +49,7 @@ std::optional<std::string> Evaluation::firstName(const Statement &statement,
       self.values.pop();
     }
     void operator()(const If &choice) {
-      if (const Body *body = self.branchOf(choice))
-        look(*body);
+      self.inBranch(choice, [&](const Body &body) { look(body); });
     }
     void operator()(const Match &match) {
       if (const Body *body = self.caseOf(match))

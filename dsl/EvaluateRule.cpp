@@ -277,6 +277,7 @@ uint32_t Evaluation::newMapping(const Statement &statement, const Rule &rule) {
   mapping.hf = decodeSide(hfSide.code);
   mapping.where = statement.where;
   mapping.expansion = reporter.expansion();
+  mapping.conditions = reporter.conditions();
   for (const Name *name : scopeNames) {
     if (name->fromRoot)
       mapping.label.clear();

@@ -30,8 +30,8 @@ private:
   void visit(const Statement &statement);
   template <typename Visit> void inScope(const Scope &scope, Visit visit);
   template <typename Visit> void inBlock(const Call &call, Visit visit);
+  template <typename Visit> void inBranch(const If &choice, Visit visit);
   void loop(const For &loop);
-  const Body *branchOf(const If &choice);
   const Body *caseOf(const Match &match); ///< R15
   void addTied(const Statement &statement, const TiedStatement &tied);
   void addIgnored(const IgnoreStatement &ignore);

@@ -4,8 +4,8 @@
 
 #include <bit>
 
-/// How the walkers of Evaluate.cpp and EvaluateEither.cpp enter a scope and a
-/// block, and leave it.
+/// How the walkers of Evaluate.cpp and EvaluateEither.cpp enter a scope, a
+/// block and a branch, and leave it.
 namespace mbc::dsl {
 
 template <typename Visit>
@@ -43,6 +43,30 @@ void Evaluation::inBlock(const Call &call, Visit visit) {
   reporter.popCall();
   values.restoreLocals(base);
   values.pop(arguments.size());
+}
+
+/// Visits the branch that holds, if any.
+template <typename Visit>
+void Evaluation::inBranch(const If &choice, Visit visit) {
+  size_t conditions = 0;
+  for (const Branch &branch : choice.branches) {
+    bool holds = true;
+    if (branch.condition) {
+      std::optional<Datum> datum = values.truth(*branch.condition);
+      if (!datum)
+        break;
+      holds = std::get<bool>(datum->value);
+      if (datum->node) { // a field of config.json decides by itself
+        reporter.pushCondition(branch.condition->where, *datum);
+        ++conditions;
+      }
+    }
+    if (holds) {
+      visit(branch.body);
+      break;
+    }
+  }
+  reporter.popConditions(conditions);
 }
 
 } // namespace mbc::dsl

@@ -17,6 +17,11 @@ void Reporter::error(const SourceRange &where, std::string text,
   diagnostics.error(where, std::move(text), std::move(notes));
 }
 
+void Reporter::pushCondition(const SourceRange &where, const Datum &datum) {
+  conditions_.push_back(
+      {where, fmt::format("because this is {}", describe(datum))});
+}
+
 std::vector<Note> Reporter::expansion() const {
   std::vector<Note> notes;
   for (auto call = calls.rbegin(); call != calls.rend(); ++call)
@@ -141,15 +146,18 @@ std::optional<double> Expressions::number(const Expr &expr) {
 }
 
 std::optional<bool> Expressions::condition(const Expr &expr) {
+  std::optional<Datum> datum = truth(expr);
+  return datum ? std::optional(std::get<bool>(datum->value)) : std::nullopt;
+}
+
+std::optional<Datum> Expressions::truth(const Expr &expr) {
   std::optional<Datum> datum = evaluate(expr);
-  if (!datum)
-    return std::nullopt;
-  if (const bool *value = std::get_if<bool>(&datum->value))
-    return *value;
-  fails(expr.where, fmt::format("a condition is true or false, not {}; compare "
-                                "it, or give a default with ??",
-                                describe(*datum)));
-  return std::nullopt;
+  if (!datum || std::holds_alternative<bool>(datum->value))
+    return datum;
+  return fails(expr.where,
+               fmt::format("a condition is true or false, not {}; compare "
+                           "it, or give a default with ??",
+                           describe(*datum)));
 }
 
 std::optional<std::pair<int64_t, int64_t>> Expressions::bounds(const Expr &from,

@@ -45,6 +45,13 @@ public:
   void popCall() { calls.pop_back(); }
   std::vector<Note> expansion() const; ///< innermost first
 
+  /// A condition that decided that what follows holds.
+  void pushCondition(const SourceRange &where, const Datum &datum);
+  void popConditions(size_t count) {
+    conditions_.resize(conditions_.size() - count);
+  }
+  const std::vector<Note> &conditions() const { return conditions_; }
+
 private:
   struct CallSite {
     const SourceRange *where;
@@ -53,6 +60,7 @@ private:
   };
   Diagnostics &diagnostics;
   std::vector<CallSite> calls;
+  std::vector<Note> conditions_;
   std::set<std::tuple<const SourceFile *, uint32_t, uint32_t>> reported;
 };
 
@@ -75,6 +83,8 @@ public:
   std::optional<int64_t> integer(const Expr &expr);
   std::optional<double> number(const Expr &expr);
   std::optional<bool> condition(const Expr &expr);
+  /// The same, as the value that it comes from.
+  std::optional<Datum> truth(const Expr &expr);
 
   /// Appends the name with its holes filled.
   bool appendName(const Name &name, std::string &out);
@@ -100,8 +110,8 @@ public:
   static constexpr int64_t maxIterations = 1 << 20;
 
   /// Counts a step of a loop, block, def or argument, or the bytes of a
-  /// value that grows. False, with an error at the first one too many: nested loops may
-  /// each be short and yet never end.
+  /// value that grows. False, with an error at the first one too many: nested
+  /// loops may each be short and yet never end.
   bool step(const SourceRange &where, uint64_t count = 1);
   static constexpr uint64_t maxSteps = 20'000'000;
 

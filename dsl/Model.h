@@ -78,6 +78,7 @@ struct Mapping {
   std::string dtype;   ///< `dtype=f32`: pins the Megatron side; else empty
   SourceRange where;
   std::vector<Note> expansion; ///< the block calls that led here, innermost first
+  std::vector<Note> conditions; ///< those that let it hold, outermost first
   std::string label;   ///< for people: "decoder.layers.{i}.self_attention.linear_qkv.weight"
 };
 
@@ -146,6 +147,7 @@ struct Model {
   std::vector<ConfigField> config;
   std::vector<Choice> choices;
   std::vector<std::string> unreadConfigFields; ///< of config.json: neither read nor ignored
+  std::vector<std::string> configContradictions; ///< in words, see ConfigJson.h
 };
 
 /// What the evaluation asks of the checkpoint at hand.

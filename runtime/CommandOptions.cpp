@@ -68,6 +68,18 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   return options;
 }
 
+/// Ranks, layers and multiples: nobody has more, and products of two of them
+/// stay far below 64 bits.
+static std::string checkCount(const std::string &text) {
+  constexpr int64_t most = 1 << 24;
+  int64_t count = 0;
+  const char *end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, count);
+  if (error == std::errc() && rest == end && count >= 1 && count <= most)
+    return {};
+  return fmt::format("{} is not a whole number from 1 to {}", text, most);
+}
+
 void addOutputOptions(CLI::App &command, OutputOptions &options, bool withQuiet,
                       bool withVerbose) {
   CLI::Option *quiet = nullptr, *verbose = nullptr;
@@ -85,7 +97,7 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
   using CLI::IsMember;
   auto number = [&](const char *name, int64_t &value, const char *help) {
     command.add_option(name, value, help)
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Validator(checkCount, ""))
         ->type_name("N")
         ->group("Layout of a Megatron target");
   };

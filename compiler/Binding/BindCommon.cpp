@@ -211,6 +211,17 @@ static std::string placeOf(const dsl::Mapping &mapping) {
                      mapping.where.line);
 }
 
+/// The first few groups, in words.
+static std::string listOf(const std::vector<NameGroup> &groups) {
+  constexpr size_t most = 4;
+  std::string text;
+  for (size_t i = 0; i != std::min(groups.size(), most); ++i)
+    text += (i ? ", " : "") + groups[i].text;
+  if (groups.size() > most)
+    text += fmt::format(" and {} more kinds", groups.size() - most);
+  return text;
+}
+
 void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
                    const std::vector<std::string> &leftOver,
                    const dsl::Model &model, const Checkpoint &checkpoint,
@@ -236,18 +247,28 @@ void reportMissing(const std::vector<std::pair<std::string, uint32_t>> &missing,
   }
   bool readsHf = checkpoint.format == Format::Safetensors;
   for (const NameGroup &group : groups) {
-    const dsl::RuleInstance &instance =
-        model.instances[missing[group.first].second];
-    const std::vector<std::string> &made =
-        readsHf ? instance.megatron : instance.hf;
+    const dsl::Mapping &mapping = mappingOf(group);
     std::string text =
         fmt::format("{} is not in {}", group.text, checkpoint.root);
+    std::vector<std::string> made;
+    std::set<uint32_t> instances; // one may miss several names
+    for (size_t i = group.first; i != missing.size(); ++i) {
+      const dsl::RuleInstance &instance = model.instances[missing[i].second];
+      if (&model.mappings[instance.mapping] == &mapping &&
+          instances.insert(missing[i].second).second)
+        for (const std::string &name :
+             readsHf ? instance.megatron : instance.hf)
+          made.push_back(name);
+    }
     if (!made.empty())
-      text += fmt::format("; {} {} no source", made.front(),
-                          group.count > 1 ? "and its like have" : "has");
-    ruleError(mappingOf(group),
-              text + suggestion(names[group.first], leftOver) + hint,
-              diagnostics);
+      text += fmt::format("; {} {} no source", listOf(groupNames(made)),
+                          made.size() > 1 ? "have" : "has");
+    std::vector<dsl::Note> notes = mapping.expansion;
+    notes.insert(notes.end(), mapping.conditions.begin(),
+                 mapping.conditions.end());
+    diagnostics.error(mapping.where,
+                      text + suggestion(names[group.first], leftOver) + hint,
+                      std::move(notes));
   }
 }
 

@@ -1,10 +1,12 @@
 #include "compiler/Binding/BindCommon.h"
 #include "compiler/Binding/Coverage.h"
 #include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/NameGroups.h"
 #include "compiler/Binding/StoredParts.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_set>
 
 namespace mbc::compiler {
 
@@ -27,6 +29,8 @@ public:
     std::vector<std::string> leftOver = coverage.leftOver();
     reportMissing(missing, leftOver, model, checkpoint, diagnostics);
     reportLeftOver(leftOver, missing, model, diagnostics);
+    if (input.record)
+      reportUnwritten(*input.record);
     return std::move(binding);
   }
 
@@ -102,6 +106,35 @@ private:
     if (!leaves)
       return {};
     return pieceExtents(mapping.hf, *leaves, instance.hf);
+  }
+
+  /// What the import read has to come back, or to be named by the spec.
+  void reportUnwritten(const Record &record) {
+    std::unordered_set<std::string_view> tied;
+    for (const dsl::TiedCopy &tie : model.ties)
+      tied.insert(tie.copy);
+    std::vector<std::string> unwritten;
+    for (const RecordedTensor &tensor : record.tensors) {
+      std::string_view name = scaledName(tensor.name);
+      bool ignored = std::any_of(
+          model.ignores.begin(), model.ignores.end(),
+          [&](const auto &ignore) { return matches(ignore.pattern, name); });
+      if (!writes.contains(name) && !tied.contains(name) && !ignored)
+        unwritten.push_back(tensor.name);
+    }
+    for (const NameGroup &group : groupNames(unwritten))
+      diagnostics.error(
+          {}, fmt::format("{} was read at the import, and no rule of {} writes "
+                          "it; map it, or name it after `ignore`",
+                          group.text, model.name));
+  }
+
+  /// A scale belongs to its tensor.
+  static std::string_view scaledName(std::string_view name) {
+    constexpr std::string_view suffix = "_scale_inv";
+    if (name.ends_with(suffix))
+      name.remove_suffix(suffix.size());
+    return name;
   }
 
   /// Copies of one tensor on the first and the last stage must agree.
@@ -189,7 +222,14 @@ private:
     return type;
   }
 
-  bool misfit(const dsl::Mapping &mapping, const ShapeError &error) {
+  /// `instance` is of the class at hand.
+  bool misfit(const dsl::Mapping &mapping, const dsl::RuleInstance &instance,
+              ShapeError error) {
+    const StoredTensor &first = checkpoint.tensors[refs.front().tensor];
+    error.text +=
+        fmt::format("; {} in {} has shape {}", instance.megatron.front(),
+                    checkpoint.files[first.pieces.front().file].path,
+                    toString(types.front().shape));
     shapeError(mapping, error, diagnostics);
     return false;
   }
@@ -203,13 +243,13 @@ private:
     std::expected<Shape, ShapeError> whole =
         inferUp(mapping.megatron, shapes, instance.megatron);
     if (!whole)
-      return misfit(mapping, whole.error());
+      return misfit(mapping, instance, whole.error());
     if (mapping.shard.kind == dsl::ShardKind::Vocab &&
         !unpadVocabulary(type, *whole, instance))
       return false;
     auto targets = inferDown(mapping.hf, *whole, instance.hf);
     if (!targets)
-      return misfit(mapping, targets.error());
+      return misfit(mapping, instance, targets.error());
     for (size_t k = 0; k != targets->size(); ++k) {
       OperandType operand = key[types.size() + k];
       operand.shape = (*targets)[k];

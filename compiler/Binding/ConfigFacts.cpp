@@ -50,16 +50,35 @@ static Result<void> readQuantisation(std::string_view text,
   return {};
 }
 
+/// A list of class names; null and absence are an empty one.
+static Result<void> readArchitectures(std::string_view text,
+                                      const ConfigNode &config,
+                                      ConfigFacts &facts,
+                                      std::string_view origin) {
+  const ConfigNode *names = config.find("architectures");
+  if (!names || names->kind == ConfigNode::Kind::Null)
+    return {};
+  bool good = names->kind == ConfigNode::Kind::List;
+  for (const ConfigNode &name : names->items) {
+    good &= name.kind == ConfigNode::Kind::String;
+    facts.architectures.push_back(name.text);
+  }
+  if (good)
+    return {};
+  return fail("{}: architectures is {}; a list of class names is expected, as "
+              "[\"LlamaForCausalLM\"]",
+              origin, text.substr(names->begin, names->end - names->begin));
+}
+
 Result<ConfigFacts> readConfigFacts(std::string_view text,
                                     std::string_view origin) {
   Result<ConfigNode> config = dsl::parseConfig(text, origin);
   if (!config)
     return std::unexpected(config.error());
   ConfigFacts facts;
-  if (const ConfigNode *names = config->find("architectures"))
-    for (const ConfigNode &name : names->items)
-      if (name.kind == ConfigNode::Kind::String)
-        facts.architectures.push_back(name.text);
+  if (Result<void> read = readArchitectures(text, *config, facts, origin);
+      !read)
+    return std::unexpected(read.error());
   facts.modelType = stringOf(*config, "model_type");
   std::optional<DType> dtype = dtypeOf(*config);
   if (const ConfigNode *inner = config->find("text_config"); inner && !dtype)

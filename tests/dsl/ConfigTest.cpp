@@ -114,5 +114,20 @@ TEST(Config, R5_ALetThatNeedsItselfIsRefused) {
             "t.mbspec:3:5: error: 'a' is defined by itself");
 }
 
+TEST(Config, R21_AFieldThatTwoLevelsGiveDifferentlyIsSaid) {
+  const std::string config =
+      R"({"width": 32, "depth": 2, "seen": 1, "same": 3,
+          "text_config": {"width": 64, "depth": 4, "seen": 2, "same": 3}})";
+  Evaluated result =
+      evaluateText(withModel("let text = hf.text_config ?? hf\n"
+                             "config { a = text.width  b = hf.depth\n"
+                             "  c = hf.seen + text.seen  d = text.same }\n"),
+                   config);
+  EXPECT_EQ(result.model.configContradictions,
+            (std::vector<std::string>{
+                "width is 32, text_config.width is 64; the second is used",
+                "depth is 2, text_config.depth is 4; the first is used"}));
+}
+
 } // namespace
 } // namespace mbc::dsl
