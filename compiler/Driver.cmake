@@ -4,5 +4,6 @@ add_subdirectory(Binding)
 add_subdirectory(Target)
 add_library(mbc-compiler SHARED Compilation.cpp CompilePlan.cpp Library.cpp)
 target_link_libraries(mbc-compiler PRIVATE mbc-target mbc-graph mbc-flags)
-# Symbols stay visible: MLIR tells types apart by the addresses of inline
-# variables, which have to be one with those of libMLIR.so.
+# Only the function that `mbc` looks up is visible: all else is bound when it is linked, not when it is loaded.
+set_target_properties(mbc-compiler PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+target_link_options(mbc-compiler PRIVATE -Wl,--exclude-libs,ALL)
