@@ -150,19 +150,18 @@ bool Compilation::holdRecordedSpec() {
 }
 
 bool Compilation::evaluateModel() {
-  byName.emplace(checkpoint);
   dsl::NameOracle oracle;
   oracle.known =
       direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
   oracle.exists = [&](std::string_view name) {
-    return byName->find(name) != TensorsByName::none;
+    return checkpoint.find(name) != Checkpoint::none;
   };
   oracle.withPrefix = [&](std::string_view prefix) {
     std::vector<std::string> names;
     for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
-      if (const std::string &name = checkpoint.tensors[i].name;
-          name.starts_with(prefix) && byName->find(name) == i)
-        names.push_back(name);
+      if (std::string_view name = checkpoint.tensors[i].name;
+          name.starts_with(prefix) && checkpoint.find(name) == i)
+        names.emplace_back(name);
     return names;
   };
   if (!options.experts.empty())
@@ -228,7 +227,8 @@ bool Compilation::prepareSpecAlone() {
   // No checkpoint at hand: of each `either` the first form stands for all.
   dsl::NameOracle oracle;
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
-  NameUses reads(model, diagnostics), writes(model, diagnostics);
+  NameUses reads(model, dsl::Side::Hf, diagnostics),
+      writes(model, dsl::Side::Megatron, diagnostics);
   for (uint32_t i = 0; i != model.instances.size(); ++i) {
     for (const std::string &name : model.instances[i].hf)
       reads.use(name, i, "read on import, and would be written on export, by");
@@ -241,7 +241,6 @@ bool Compilation::prepareSpecAlone() {
 BindInput Compilation::bindInput() const {
   return {model,
           checkpoint,
-          *byName,
           options,
           layout,
           facts.dtype,

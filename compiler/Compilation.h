@@ -31,7 +31,7 @@ public:
   bool preparePlan(const std::string &path);
 
   /// The plan; after a successful `prepare`.
-  Result<std::string> plan();
+  Result<flatbuffers::DetachedBuffer> plan();
 
   /// The graph's text at a stage; after a successful `prepare`.
   Result<std::string> graph(const std::string &stage,
@@ -61,7 +61,7 @@ private:
   std::string commonJson() const;
   Options chosenOptions() const;
   Result<Target> placeTarget(const TensorProgram &program) const;
-  void addImportSidecars(PlanContent &content) const;
+  void addImportSidecars(PlanContent &content, std::string recordText) const;
   Result<void> addExportSidecars(PlanContent &content,
                                  const Target &target) const;
   std::vector<std::pair<std::string, std::string>> copiesToMake() const;
@@ -69,7 +69,6 @@ private:
   Options options;
   Direction direction = Direction::Import;
   Checkpoint checkpoint;
-  std::optional<TensorsByName> byName; ///< of the checkpoint
   std::string configText, configOrigin;
   std::string hfSidecarRoot; ///< --hf-config: sidecars come from there
   std::vector<std::string> hfSidecars;

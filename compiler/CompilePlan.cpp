@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <tbb/parallel_invoke.h>
 
 namespace mbc::compiler {
 
@@ -56,11 +57,9 @@ Result<Target> Compilation::placeTarget(const TensorProgram &program) const {
                                    : placeTorchDist(input);
 }
 
-void Compilation::addImportSidecars(PlanContent &content) const {
-  dsl::SpecHeader about = dsl::header(*spec);
-  content.sidecars.push_back(
-      {"mbc/record.json",
-       writeRecord(bindInput(), binding, about.name, content.specText), ""});
+void Compilation::addImportSidecars(PlanContent &content,
+                                    std::string recordText) const {
+  content.sidecars.push_back({"mbc/record.json", std::move(recordText), ""});
   content.sidecars.push_back({"mbc/hf/config.json", configText, ""});
   for (const std::string &name : checkpoint.sidecars)
     content.copies.emplace_back(name, "mbc/hf/" + name);
@@ -137,9 +136,19 @@ Options Compilation::chosenOptions() const {
   return chosen;
 }
 
-Result<std::string> Compilation::plan() {
-  Result<TensorProgram> program =
-      compileClasses(ruleClasses(), direction, shardLayout(), diagnostics);
+Result<flatbuffers::DetachedBuffer> Compilation::plan() {
+  Result<TensorProgram> program;
+  std::string recordText;
+  auto compile = [&] {
+    program =
+        compileClasses(ruleClasses(), direction, shardLayout(), diagnostics);
+  };
+  auto record = [&] {
+    if (direction == Direction::Import)
+      recordText = writeRecord(bindInput(), binding, dsl::header(*spec).name,
+                               dsl::bundle(*spec));
+  };
+  tbb::parallel_invoke(compile, record);
   if (!program)
     return std::unexpected(program.error());
   Result<Target> target = placeTarget(*program);
@@ -169,7 +178,7 @@ Result<std::string> Compilation::plan() {
   content.format = ranks ? Format::TorchRanks : Format::TorchDist;
   content.summary = fmt::format(
       "Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
-  addImportSidecars(content);
+  addImportSidecars(content, std::move(recordText));
   if (!ranks) {
     std::string common = commonJson();
     Result<std::string> file = commonFile(common),

@@ -60,14 +60,16 @@ static int compilePlan(const mbc_compile_options *given, mbc_sink out,
                        mbc_sink diagnostics) {
   Compilation compilation(optionsOf(*given));
   bool prepared = compilation.prepare();
-  Result<std::string> plan = prepared ? compilation.plan() : std::string();
+  Result<flatbuffers::DetachedBuffer> plan;
+  if (prepared)
+    plan = compilation.plan();
   // The plan brings the notes; the run shows them.
   sendFindings(compilation.diagnostics, {}, diagnostics);
   if (!prepared || compilation.diagnostics.hasErrors())
     return 1;
   if (!plan)
     return failed(plan.error(), diagnostics);
-  send(out, *plan);
+  send(out, {reinterpret_cast<const char *>(plan->data()), plan->size()});
   return 0;
 }
 

@@ -41,7 +41,23 @@ Result<Checkpoint> open(const std::string &directory) {
               directory);
 }
 
+auto namesOf(const std::vector<StoredTensor> &tensors) {
+  return [&tensors](uint32_t i) { return tensors[i].name; };
+}
+
 } // namespace
+
+uint32_t Checkpoint::find(std::string_view name) const {
+  return names_.find(name, namesOf(tensors));
+}
+
+void Checkpoint::indexNames() {
+  names_ = NameTable(tensors.size());
+  next_.assign(tensors.size(), none);
+  // Backwards, so that a name leads to the first tensor.
+  for (uint32_t i = tensors.size(); i-- != 0;)
+    next_[i] = names_.put(i, namesOf(tensors));
+}
 
 Result<std::string> checkpointRoot(const std::string &directory) {
   std::error_code unreadable;

@@ -1,12 +1,15 @@
 #pragma once
 
 #include "runtime/DType.h"
+#include "runtime/HeaderStore.h"
+#include "runtime/NameTable.h"
 #include "runtime/Result.h"
 #include "runtime/Shape.h"
 
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace mbc {
@@ -29,24 +32,25 @@ struct StoredPiece {
   uint32_t file = 0;
   uint64_t offset =
       0; ///< bytes from the start of the file to the first element
-  Shape start;
-  Shape shape;
+  const Shape *start = nullptr;
+  const Shape *shape = nullptr;
 };
 
 /// One tensor as people name it (see "Names" of the command line's contract):
 /// Megatron tensors by module parameter counted over the whole model. For
 /// TorchRanks there is one entry per (rank, tensor): name counted over the
-/// whole model, shape local to the rank.
+/// whole model, shape local to the rank. Half a million of them are common:
+/// what they point to is in a HeaderStore.
 struct StoredTensor {
-  std::string name;
+  std::string_view name;
+  const Shape *shape = nullptr;
   DType dtype = DType::F32;
-  Shape shape;
-  std::vector<StoredPiece> pieces; ///< in row-major order of `start`
-  std::string key;  ///< the file's own key where it differs from the name
-  std::string rank; ///< "tp0.pp0.ep0[.etp0]", TorchRanks only
+  std::span<const StoredPiece> pieces; ///< in row-major order of `start`
+  std::string_view key;  ///< the file's own key where it differs from the name
+  std::string_view rank; ///< "tp0.pp0.ep0[.etp0]", TorchRanks only
   /// Row extents of the sections that the file stores apart (in_proj of KDA,
   /// GDN, Mamba; see KeyForm), in order; empty for every other tensor.
-  std::vector<int64_t> sections;
+  std::span<const int64_t> sections;
 };
 
 /// A non-tensor entry of a torch_dist (`..._extra_state/shard_0_1`).
@@ -67,6 +71,8 @@ struct Checkpoint {
   std::vector<StoredObject> objects;
   std::vector<StoredTensor>
       keys; ///< TorchDist: tensors under the file's own keys
+  /// What `tensors` and `keys` point to.
+  std::vector<std::shared_ptr<const HeaderStore>> stores;
   std::string
       argsJson; ///< Megatron `args` and common state as JSON, else empty
   std::string configJson; ///< config.json: Safetensors its own; Megatron from
@@ -76,6 +82,19 @@ struct Checkpoint {
                                      ///< to root (Megatron: to root/mbc/hf)
   std::vector<std::string>
       notes; ///< things a person should know, one sentence each
+
+  static constexpr uint32_t none = NameTable::none;
+  /// The number of the first tensor of this name, or none.
+  uint32_t find(std::string_view name) const;
+  /// The number of the next tensor of the same name, or none: per-rank
+  /// checkpoints hold a name several times.
+  uint32_t next(uint32_t tensor) const { return next_[tensor]; }
+  /// Lets `find` and `next` know the tensors; after the last is there.
+  void indexNames();
+
+private:
+  NameTable names_;
+  std::vector<uint32_t> next_;
 };
 
 /// The directory that a checkpoint's files are relative to: `directory`

@@ -65,11 +65,14 @@ Result<void> InputFile::readAt(uint64_t offset,
   return {};
 }
 
-Result<std::string> InputFile::readAt(uint64_t offset, uint64_t count) const {
+Result<std::string> InputFile::readAt(uint64_t offset, uint64_t count,
+                                      uint64_t spare) const {
   if (offset > size_ || count > size_ - offset)
     return fail("{}: {} bytes at {} were asked for, the file has {}", path_,
                 count, offset, size_);
-  std::string bytes(count, '\0');
+  std::string bytes;
+  bytes.reserve(count + spare);
+  bytes.resize(count);
   if (auto read = readAt(offset, std::as_writable_bytes(std::span(bytes)));
       !read)
     return std::unexpected(read.error());
@@ -164,14 +167,15 @@ OutputFile::~OutputFile() {
     ::close(descriptor_);
 }
 
-Result<std::string> readWholeFile(const std::string &path, uint64_t limit) {
+Result<std::string> readWholeFile(const std::string &path, uint64_t limit,
+                                  uint64_t spare) {
   Result<InputFile> file = InputFile::open(path);
   if (!file)
     return std::unexpected(file.error());
   if (file->size() > limit)
     return fail("{}: has {} bytes, the limit for such a file is {}", path,
                 file->size(), limit);
-  return file->readAt(0, file->size());
+  return file->readAt(0, file->size(), spare);
 }
 
 Result<void> writeWholeFile(const std::string &path, std::string_view bytes) {

@@ -19,8 +19,10 @@ public:
   /// Fills all of `into`, starting at byte `offset`; a file that ends first is
   /// an error.
   Result<void> readAt(uint64_t offset, std::span<std::byte> into) const;
-  /// The same into a new string of `count` bytes.
-  Result<std::string> readAt(uint64_t offset, uint64_t count) const;
+  /// The same into a new string of `count` bytes, with room for `spare` more:
+  /// some parsers read past the end.
+  Result<std::string> readAt(uint64_t offset, uint64_t count,
+                             uint64_t spare = 0) const;
 
   /// Bytes, as of `open`.
   uint64_t size() const { return size_; }
@@ -79,9 +81,10 @@ private:
   int descriptor_ = -1;
 };
 
-/// The content of a file of at most `limit` bytes.
+/// The content of a file of at most `limit` bytes, with room for `spare` more.
 Result<std::string> readWholeFile(const std::string &path,
-                                  uint64_t limit = uint64_t{1} << 30);
+                                  uint64_t limit = uint64_t{1} << 30,
+                                  uint64_t spare = 0);
 
 /// Creates `path` with this content and syncs it. Fails if it exists.
 Result<void> writeWholeFile(const std::string &path, std::string_view bytes);

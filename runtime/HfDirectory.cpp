@@ -2,7 +2,6 @@
 
 #include "runtime/File.h"
 #include "runtime/HfIndex.h"
-#include "runtime/NameTable.h"
 #include "runtime/Safetensors.h"
 
 #include <array>
@@ -10,6 +9,7 @@
 #include <filesystem>
 #include <map>
 
+#include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
 
 namespace mbc {
@@ -84,6 +84,7 @@ Result<void> readHeaders(Checkpoint &checkpoint,
                          const std::vector<std::string> &files) {
   std::vector<Result<std::vector<StoredTensor>>> read(files.size());
   checkpoint.files.resize(files.size());
+  tbb::enumerable_thread_specific<SafetensorsReader> readers;
   tbb::parallel_for(size_t{0}, files.size(), [&](size_t i) {
     Result<InputFile> file =
         InputFile::open(joinPath(checkpoint.root, files[i]));
@@ -92,8 +93,10 @@ Result<void> readHeaders(Checkpoint &checkpoint,
       return;
     }
     checkpoint.files[i] = {files[i], file->size()};
-    read[i] = readSafetensors(*file, static_cast<uint32_t>(i));
+    read[i] = readers.local().read(*file, static_cast<uint32_t>(i));
   });
+  for (const SafetensorsReader &reader : readers)
+    checkpoint.stores.push_back(reader.store());
   size_t count = 0;
   for (auto &tensors : read) {
     if (!tensors)
@@ -102,34 +105,35 @@ Result<void> readHeaders(Checkpoint &checkpoint,
   }
   checkpoint.tensors.reserve(count);
   for (auto &tensors : read) {
-    std::move(tensors->begin(), tensors->end(),
-              std::back_inserter(checkpoint.tensors));
+    checkpoint.tensors.insert(checkpoint.tensors.end(), tensors->begin(),
+                              tensors->end());
     *tensors = {}; // there may be half a million
   }
   return {};
 }
 
-auto tableOfNames(const Checkpoint &checkpoint) {
-  return NameTable(checkpoint.tensors.size(),
-                   [&checkpoint](uint32_t i) -> std::string_view {
-                     return checkpoint.tensors[i].name;
-                   });
+const std::string &fileOf(const Checkpoint &checkpoint, uint32_t tensor) {
+  return checkpoint.files[checkpoint.tensors[tensor].pieces[0].file].path;
 }
-using Names = decltype(tableOfNames(std::declval<const Checkpoint &>()));
 
-Result<void> fillNames(const Checkpoint &checkpoint, Names &table) {
-  for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i) {
-    std::optional<uint32_t> other = table.insert(i);
-    if (!other)
-      continue;
-    auto fileOf = [&](uint32_t tensor) -> const std::string & {
-      return checkpoint.files[checkpoint.tensors[tensor].pieces[0].file].path;
-    };
-    return fail("{}: tensor {}: is in two files, {} and {}; remove one",
-                checkpoint.root, checkpoint.tensors[i].name, fileOf(*other),
-                fileOf(i));
-  }
-  return {};
+/// Every name is there once; the first second use is what is reported.
+Result<void> checkNames(const Checkpoint &checkpoint) {
+  uint32_t first = 0, second = Checkpoint::none;
+  for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
+    if (checkpoint.next(i) < second) {
+      first = i;
+      second = checkpoint.next(i);
+    }
+  if (second == Checkpoint::none)
+    return {};
+  std::string_view name = checkpoint.tensors[first].name;
+  const std::string &a = fileOf(checkpoint, first),
+                    &b = fileOf(checkpoint, second);
+  if (a == b)
+    return fail("{}: tensor {}: is in the header twice",
+                joinPath(checkpoint.root, a), name);
+  return fail("{}: tensor {}: is in two files, {} and {}; remove one",
+              checkpoint.root, name, a, b);
 }
 
 /// Appends "item" to a list that shows at most twenty.
@@ -143,38 +147,34 @@ std::string withCount(const std::string &list, size_t count) {
   return count > 20 ? fmt::format("{} and {} more", list, count - 20) : list;
 }
 
-Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index,
-                              const Names &table) {
+Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index) {
   std::string wrong, unlisted;
   size_t wrongCount = 0, unlistedCount = 0;
   std::vector<bool> listed(checkpoint.tensors.size());
   for (const HfIndex::Entry &entry : index.entries) {
-    std::string_view name = index.tensor(entry);
-    std::optional<uint32_t> found = table.find(name);
+    std::string_view name = entry.tensor;
+    uint32_t found = checkpoint.find(name);
     const std::string &file = index.files[entry.file];
-    if (!found) {
+    if (found == Checkpoint::none) {
       addToList(wrong, wrongCount,
                 fmt::format("{} (listed in {}, in no file)", name, file));
       continue;
     }
-    listed[*found] = true;
-    uint32_t actual = checkpoint.tensors[*found].pieces[0].file;
-    if (actual != entry.file)
+    listed[found] = true;
+    if (checkpoint.tensors[found].pieces[0].file != entry.file)
       addToList(wrong, wrongCount,
                 fmt::format("{} (listed in {}, found in {})", name, file,
-                            checkpoint.files[actual].path));
+                            fileOf(checkpoint, found)));
   }
   if (wrongCount != 0)
     return fail("{}: disagrees with the files about {} tensor{}: {}",
                 joinPath(checkpoint.root, indexName), wrongCount,
                 wrongCount == 1 ? "" : "s", withCount(wrong, wrongCount));
-  for (size_t i = 0; i != listed.size(); ++i)
+  for (uint32_t i = 0; i != listed.size(); ++i)
     if (!listed[i])
-      addToList(
-          unlisted, unlistedCount,
-          fmt::format(
-              "{} ({})", checkpoint.tensors[i].name,
-              checkpoint.files[checkpoint.tensors[i].pieces[0].file].path));
+      addToList(unlisted, unlistedCount,
+                fmt::format("{} ({})", checkpoint.tensors[i].name,
+                            fileOf(checkpoint, i)));
   if (unlistedCount != 0)
     checkpoint.notes.push_back(fmt::format(
         "{} does not list {} tensor{} that the files hold, used all the same: "
@@ -195,8 +195,7 @@ Result<void> checkNamedFiles(const std::string &directory,
     auto entry = std::find_if(index.entries.begin(), index.entries.end(),
                               [&](const auto &e) { return e.file == i; });
     return fail("{}: tensor {}: the file \"{}\" {}",
-                joinPath(directory, indexName), index.tensor(*entry),
-                index.files[i],
+                joinPath(directory, indexName), entry->tensor, index.files[i],
                 status.type() == fs::file_type::directory ? "is a directory"
                                                           : "does not exist");
   }
@@ -255,11 +254,11 @@ Result<Checkpoint> openHfDirectory(const std::string &directory) {
 
   if (auto read = readHeaders(checkpoint, files); !read)
     return std::unexpected(read.error());
-  Names table = tableOfNames(checkpoint);
-  if (auto good = fillNames(checkpoint, table); !good)
+  checkpoint.indexNames();
+  if (auto good = checkNames(checkpoint); !good)
     return std::unexpected(good.error());
   if (index)
-    if (auto good = compareWithIndex(checkpoint, *index, table); !good)
+    if (auto good = compareWithIndex(checkpoint, *index); !good)
       return std::unexpected(good.error());
   return checkpoint;
 }

@@ -9,6 +9,8 @@
 namespace mbc {
 namespace {
 
+constexpr uint64_t maxIndexBytes = uint64_t{1} << 30;
+
 /// Why a file name of an index is refused, or null.
 const char *refusal(std::string_view name) {
   if (name.empty())
@@ -30,11 +32,11 @@ const char *refusal(std::string_view name) {
 } // namespace
 
 Result<HfIndex> readHfIndex(const std::string &path) {
-  Result<std::string> text = readWholeFile(path);
+  Result<std::string> text =
+      readWholeFile(path, maxIndexBytes, simdjson::SIMDJSON_PADDING);
   if (!text)
     return std::unexpected(text.error());
-  text->reserve(text->size() + simdjson::SIMDJSON_PADDING);
-  simdjson::ondemand::parser parser;
+  auto parser = std::make_shared<simdjson::ondemand::parser>();
   simdjson::padded_string_view view(text->data(), text->size(),
                                     text->capacity());
   auto broken = [&](simdjson::error_code code) {
@@ -42,36 +44,38 @@ Result<HfIndex> readHfIndex(const std::string &path) {
                 simdjson::error_message(code));
   };
   simdjson::ondemand::document document;
-  if (auto code = parser.iterate(view).get(document))
+  if (auto code = parser->iterate(view).get(document))
     return broken(code);
   simdjson::ondemand::object map;
   if (document["weight_map"].get_object().get(map))
     return fail("{}: has no object weight_map", path);
 
   HfIndex index;
-  std::map<std::string, uint32_t, std::less<>> numbers;
+  index.names = parser;
+  std::map<std::string_view, uint32_t> numbers;
+  std::string_view lastToken; // most entries name the same file as the last
+  HfIndex::Entry entry;
   for (auto field : map) {
-    std::string_view key, value;
-    if (auto code = field.unescaped_key().get(key))
+    simdjson::ondemand::value value;
+    if (auto code = field.unescaped_key().get(entry.tensor))
       return broken(code);
-    HfIndex::Entry entry{index.names.size(), static_cast<uint32_t>(key.size()),
-                         0};
-    index.names += key;
-    if (field.value().get_string().get(value))
-      return fail("{}: tensor {}: the entry is not a string", path,
-                  index.tensor(entry));
-    auto known = numbers.find(value);
-    if (known == numbers.end()) {
-      std::string name(value);
-      std::string_view tensor = index.tensor(entry);
-      known = numbers.emplace(name, static_cast<uint32_t>(index.files.size()))
-                  .first;
+    if (auto code = field.value().get(value))
+      return broken(code);
+    if (std::string_view token = value.raw_json_token(); token != lastToken) {
+      std::string_view name;
+      if (value.get_string().get(name))
+        return fail("{}: tensor {}: the entry is not a string", path,
+                    entry.tensor);
+      lastToken = token;
+      auto [known, isNew] =
+          numbers.try_emplace(name, static_cast<uint32_t>(index.files.size()));
+      entry.file = known->second;
       if (const char *why = refusal(name))
-        return fail("{}: tensor {}: the file name \"{}\" {}", path, tensor,
-                    name, why);
-      index.files.push_back(name);
+        return fail("{}: tensor {}: the file name \"{}\" {}", path,
+                    entry.tensor, name, why);
+      if (isNew)
+        index.files.emplace_back(name);
     }
-    entry.file = known->second;
     index.entries.push_back(entry);
   }
   return index;

@@ -24,7 +24,7 @@ struct Row {
   std::string sha256;
 
   Shape shape() const {
-    return shard ? shard->shape : tensor ? tensor->shape : Shape();
+    return shard ? shard->shape : tensor ? *tensor->shape : Shape();
   }
   std::string_view dtype() const {
     return tensor ? safetensorsName(tensor->dtype) : "OBJECT";
@@ -147,7 +147,7 @@ std::string jsonRow(const Checkpoint &checkpoint, const Row &row) {
       out += &piece == row.tensor->pieces.data() ? "{" : ",{";
       jsonPlace(out, checkpoint, piece.file, piece.offset);
       fmt::format_to(std::back_inserter(out), ",\"start\":{},\"shape\":{}}}",
-                     jsonShape(piece.start), jsonShape(piece.shape));
+                     jsonShape(*piece.start), jsonShape(*piece.shape));
     }
     out += ']';
   }

@@ -64,7 +64,8 @@ bool isGated(const StoredTensor &fc1, const TensorLookup &lookup) {
   if (size_t bias = name.rfind(".bias"); bias != std::string::npos)
     name.replace(bias, 5, ".weight");
   const StoredTensor *fc2 = lookup(name);
-  return !fc2 || fc2->shape.rank() != 2 || fc1.shape[0] == 2 * fc2->shape[1];
+  return !fc2 || fc2->shape->rank() != 2 ||
+         (*fc1.shape)[0] == 2 * (*fc2->shape)[1];
 }
 
 /// Sections of in_proj and conv1d from the shapes beside them. W: columns of
@@ -73,14 +74,15 @@ bool isGated(const StoredTensor &fc1, const TensorLookup &lookup) {
 std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
                                         std::string_view module,
                                         const TensorLookup &lookup) {
-  std::string prefix = tensor.name.substr(0, tensor.name.rfind(module));
+  std::string prefix(tensor.name.substr(0, tensor.name.rfind(module)));
   const StoredTensor *out = lookup(prefix + "out_proj.weight");
   const StoredTensor *conv = lookup(prefix + "conv1d.weight");
   const StoredTensor *dt = lookup(prefix + "dt_bias");
-  if (!out || !conv || !dt || out->shape.rank() != 2 || conv->shape.empty() ||
-      dt->shape.empty())
+  if (!out || !conv || !dt || out->shape->rank() != 2 || conv->shape->empty() ||
+      dt->shape->empty())
     return {};
-  int64_t w = out->shape[1], k = (conv->shape[0] - w) / 2, n = dt->shape[0];
+  int64_t w = (*out->shape)[1], k = ((*conv->shape)[0] - w) / 2,
+          n = (*dt->shape)[0];
   bool mamba = prefix.ends_with("mixer.");
   std::vector<std::vector<int64_t>> forms;
   if (module == "conv1d")
@@ -94,7 +96,7 @@ std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
     int64_t rows = 0;
     for (int64_t section : form)
       rows += section;
-    if (rows == tensor.shape[0] && k > 0)
+    if (rows == (*tensor.shape)[0] && k > 0)
       return form;
   }
   return {};
@@ -137,13 +139,13 @@ ShardRule shardRule(std::string_view name, size_t rank) {
 Result<std::vector<int64_t>> cutBlocks(const StoredTensor &tensor,
                                        const ShardRule &rule,
                                        const TensorLookup &lookup) {
-  int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+  int64_t rows = tensor.shape->empty() ? 0 : (*tensor.shape)[0];
   if (rule.cut == Cut::Gated && isGated(tensor, lookup))
     return std::vector<int64_t>{rows / 2, rows - rows / 2};
   if (rule.cut != Cut::Sections)
     return std::vector<int64_t>{rows};
   if (!tensor.sections.empty())
-    return tensor.sections;
+    return std::vector(tensor.sections.begin(), tensor.sections.end());
   std::vector<int64_t> sections =
       sectionsFromShapes(tensor, tailOf(tensor.name).module, lookup);
   if (sections.empty())

@@ -3,37 +3,35 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 namespace mbc {
 
-/// Finds names among up to 2^31 of them: 8 bytes a slot, half of the slots in
-/// use, no name copied. `nameOf(i)` gives name number i.
-template <typename NameOf> class NameTable {
+/// Finds the numbers of names, up to 2^31 of them: 8 bytes a slot, at most half
+/// of the slots in use, no name copied. `nameOf(i)` gives name number i.
+class NameTable {
 public:
-  NameTable(size_t count, NameOf nameOf)
-      : nameOf_(std::move(nameOf)), slots_(std::bit_ceil(count * 2 + 1)) {}
+  static constexpr uint32_t none = UINT32_MAX;
 
-  /// Adds name number `index`; the number of the equal name that is there
-  /// already, if there is one.
-  std::optional<uint32_t> insert(uint32_t index) {
-    std::string_view name = nameOf_(index);
-    Slot &slot = slots_[place(name)];
-    if (slot.index != none)
-      return slot.index;
+  explicit NameTable(size_t count = 0) : slots_(std::bit_ceil(count * 2 + 1)) {}
+
+  /// Lets a name lead to `index`; the number to which it led before, or none.
+  template <typename NameOf>
+  uint32_t put(uint32_t index, const NameOf &nameOf) {
+    std::string_view name = nameOf(index);
+    Slot &slot = slots_[place(name, nameOf)];
+    uint32_t before = slot.index;
     slot = {hash(name), index};
-    return std::nullopt;
+    return before;
   }
 
-  std::optional<uint32_t> find(std::string_view name) const {
-    const Slot &slot = slots_[place(name)];
-    return slot.index == none ? std::nullopt : std::optional(slot.index);
+  template <typename NameOf>
+  uint32_t find(std::string_view name, const NameOf &nameOf) const {
+    return slots_[place(name, nameOf)].index;
   }
 
 private:
-  static constexpr uint32_t none = UINT32_MAX;
   struct Slot {
     uint32_t hash = 0, index = none;
   };
@@ -43,17 +41,17 @@ private:
   }
 
   /// The slot that holds the name, or the free one where it belongs.
-  size_t place(std::string_view name) const {
+  template <typename NameOf>
+  size_t place(std::string_view name, const NameOf &nameOf) const {
     uint32_t key = hash(name);
     for (size_t i = key;; ++i) {
       const Slot &slot = slots_[i & (slots_.size() - 1)];
       if (slot.index == none ||
-          (slot.hash == key && nameOf_(slot.index) == name))
+          (slot.hash == key && nameOf(slot.index) == name))
         return i & (slots_.size() - 1);
     }
   }
 
-  NameOf nameOf_;
   std::vector<Slot> slots_;
 };
 

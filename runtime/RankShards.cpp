@@ -26,7 +26,7 @@ Result<std::vector<Slice>> slicesOf(const StoredTensor &tensor,
   size_t dim = rule.cut == Cut::Columns ? 1 : 0;
   std::vector<int64_t> blocks = {0};
   if (dim == 1) {
-    blocks[0] = tensor.shape[1];
+    blocks[0] = (*tensor.shape)[1];
   } else {
     Result<std::vector<int64_t>> rows = cutBlocks(tensor, rule, lookup);
     if (!rows)
@@ -44,35 +44,27 @@ Result<std::vector<Slice>> slicesOf(const StoredTensor &tensor,
   return slices;
 }
 
-/// Tensors of a checkpoint by name, the first of each name.
-class TensorTable {
-public:
-  explicit TensorTable(const std::vector<StoredTensor> &tensors) {
-    for (const StoredTensor &tensor : tensors)
-      table_.try_emplace(tensor.name, &tensor);
-  }
-  TensorLookup lookup() const {
-    return [this](std::string_view name) {
-      auto found = table_.find(name);
-      return found == table_.end() ? nullptr : found->second;
-    };
-  }
-
-private:
-  std::unordered_map<std::string_view, const StoredTensor *> table_;
-};
+TensorLookup lookupIn(const Checkpoint &checkpoint) {
+  return [&checkpoint](std::string_view name) {
+    uint32_t found = checkpoint.find(name);
+    return found == Checkpoint::none ? nullptr : &checkpoint.tensors[found];
+  };
+}
 
 Result<RankShard> shardOf(const StoredTensor &tensor, uint32_t number,
                           const TensorLookup &lookup, const RankPlace &place,
                           const ParallelSizes &sizes) {
-  ShardRule rule = shardRule(tensor.name, tensor.shape.rank());
+  ShardRule rule = shardRule(tensor.name, tensor.shape->rank());
   Result<std::vector<Slice>> slices =
       rule.expert ? slicesOf(tensor, rule, lookup, place.etp, sizes.etp, "etp")
                   : slicesOf(tensor, rule, lookup, place.tp, sizes.tp, "tp");
   if (!slices)
     return std::unexpected(slices.error());
-  RankShard shard{
-      number, tensor.name, rankName(place, sizes), tensor.shape, {}};
+  RankShard shard{number,
+                  std::string(tensor.name),
+                  rankName(place, sizes),
+                  *tensor.shape,
+                  {}};
   if (slices->empty()) {
     shard.boxes = {wholeBox(tensor)};
     return shard;
@@ -98,39 +90,60 @@ Result<int64_t> expertsPerRank(const Checkpoint &whole, int64_t ep) {
   return experts / ep;
 }
 
+/// A tensor that is put together from those of the ranks.
+struct Joined {
+  const StoredTensor *first; ///< the local tensor that came first
+  Shape shape;
+  std::vector<StoredPiece> pieces;
+  std::vector<int64_t> sections;
+};
+
 /// Adds a rank's tensor to the whole one. `index` of `count` ranks has it.
-Result<void> addToWhole(StoredTensor &whole, const StoredTensor &local,
-                        const ShardRule &rule,
-                        const std::vector<int64_t> &blocks, int64_t index,
-                        int64_t count) {
-  StoredPiece piece = local.pieces[0];
+void addToWhole(Joined &whole, const StoredTensor &local, const ShardRule &rule,
+                const std::vector<int64_t> &blocks, int64_t index,
+                int64_t count, HeaderStore &store) {
+  const StoredPiece &piece = local.pieces[0];
   if (rule.cut == Cut::None) {
     whole.pieces = {piece};
-    return {};
+    return;
   }
+  const Shape &shape = *local.shape;
+  Shape start = *piece.start;
   if (rule.cut == Cut::Columns) {
-    whole.shape[1] = local.shape[1] * count;
-    piece.start[1] = index * local.shape[1];
-    whole.pieces.push_back(piece);
-    return {};
+    whole.shape[1] = shape[1] * count;
+    start[1] = index * shape[1];
+    whole.pieces.push_back(
+        {piece.file, piece.offset, store.keep(start), piece.shape});
+    return;
   }
-  uint64_t rowBytes =
-      byteSize(local.dtype) * static_cast<uint64_t>(local.shape.elements()) /
-      static_cast<uint64_t>(std::max<int64_t>(1, local.shape[0]));
-  whole.shape[0] = local.shape[0] * count;
+  uint64_t rowBytes = byteSize(local.dtype) *
+                      static_cast<uint64_t>(shape.elements()) /
+                      static_cast<uint64_t>(std::max<int64_t>(1, shape[0]));
+  whole.shape[0] = shape[0] * count;
   whole.sections.clear();
   int64_t localRow = 0;
   for (int64_t block : blocks) {
-    StoredPiece part = piece;
-    part.offset += static_cast<uint64_t>(localRow) * rowBytes;
-    part.start[0] = localRow * count + index * block;
-    part.shape[0] = block;
-    whole.pieces.push_back(part);
+    Shape part = shape;
+    part[0] = block;
+    start[0] = localRow * count + index * block;
+    whole.pieces.push_back(
+        {piece.file, piece.offset + static_cast<uint64_t>(localRow) * rowBytes,
+         store.keep(start), store.keep(part)});
     if (rule.cut == Cut::Sections)
       whole.sections.push_back(block * count);
     localRow += block;
   }
-  return {};
+}
+
+/// As a tensor of the whole checkpoint, of no rank.
+StoredTensor keep(const Joined &joined, HeaderStore &store) {
+  StoredTensor tensor;
+  tensor.name = joined.first->name;
+  tensor.shape = store.keep(joined.shape);
+  tensor.dtype = joined.first->dtype;
+  tensor.pieces = store.keep(std::span<const StoredPiece>(joined.pieces));
+  tensor.sections = store.keep(std::span<const int64_t>(joined.sections));
+  return tensor;
 }
 
 } // namespace
@@ -143,8 +156,7 @@ Result<std::vector<RankShard>> shardsOf(const Checkpoint &whole,
   Result<int64_t> experts = expertsPerRank(whole, sizes.ep);
   if (!stages || !experts)
     return std::unexpected(stages ? experts.error() : stages.error());
-  TensorTable names(whole.tensors);
-  TensorLookup lookup = names.lookup();
+  TensorLookup lookup = lookupIn(whole);
   std::vector<RankShard> shards;
   for (int64_t rank = 0; rank != sizes.pp * stageRanks(sizes); ++rank) {
     RankPlace place = rankPlace(rank, sizes);
@@ -186,33 +198,32 @@ Result<Checkpoint> joinRanks(const Checkpoint &checkpoint) {
     tp = std::max(tp, place.tp + 1);
     etp = std::max(etp, place.etp + 1);
   }
-  TensorTable names(checkpoint.tensors);
-  std::unordered_map<std::string, size_t> known;
+  auto store = std::make_shared<HeaderStore>();
+  std::vector<Joined> tensors;
+  std::unordered_map<std::string_view, size_t> known;
   std::unordered_map<std::string, bool> seen; // name and index among the parts
   for (const StoredTensor &local : checkpoint.tensors) {
-    ShardRule rule = shardRule(local.name, local.shape.rank());
+    ShardRule rule = shardRule(local.name, local.shape->rank());
     RankPlace place = parseRankName(local.rank);
     int64_t index = rule.cut == Cut::None ? 0
                     : rule.expert         ? place.etp
                                           : place.tp;
     if (!seen.try_emplace(fmt::format("{} {}", local.name, index), true).second)
       continue;
-    auto [slot, inserted] = known.try_emplace(local.name, whole.tensors.size());
-    if (inserted) {
-      whole.tensors.push_back(local);
-      whole.tensors.back().pieces.clear();
-      whole.tensors.back().rank.clear();
-      whole.tensors.back().key.clear();
-    }
+    auto [slot, inserted] = known.try_emplace(local.name, tensors.size());
+    if (inserted)
+      tensors.push_back({&local, *local.shape, {}, {}});
     Result<std::vector<int64_t>> blocks =
-        cutBlocks(local, rule, names.lookup());
+        cutBlocks(local, rule, lookupIn(checkpoint));
     if (!blocks)
       return std::unexpected(blocks.error());
-    if (auto added = addToWhole(whole.tensors[slot->second], local, rule,
-                                *blocks, index, rule.expert ? etp : tp);
-        !added)
-      return std::unexpected(added.error());
+    addToWhole(tensors[slot->second], local, rule, *blocks, index,
+               rule.expert ? etp : tp, *store);
   }
+  for (const Joined &joined : tensors)
+    whole.tensors.push_back(keep(joined, *store));
+  whole.stores.push_back(std::move(store));
+  whole.indexNames();
   return whole;
 }
 

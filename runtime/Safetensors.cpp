@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <unordered_set>
 
 #include <simdjson.h>
 
@@ -12,25 +11,27 @@ namespace {
 
 namespace json = simdjson::ondemand;
 
-/// One entry of the header; offsets count from the start of the data.
+/// One entry of the header; offsets count from the start of the data. The texts
+/// are the parser's, until it reads the next header.
 struct RawEntry {
-  std::string name;
-  std::string dtype;
-  Shape shape;
+  std::string_view name;
+  std::string_view dtype;
+  const Shape *shape = nullptr;
   uint64_t begin = 0, end = 0;
 };
 
 /// Reads the JSON of one file's header.
 class HeaderParser {
 public:
-  HeaderParser(const std::string &path, std::vector<RawEntry> &entries)
-      : path_(path), entries_(entries) {}
+  HeaderParser(const std::string &path, HeaderStore &store,
+               std::vector<RawEntry> &entries)
+      : path_(path), store_(store), entries_(entries) {}
 
   Result<void> parse(json::parser &parser, simdjson::padded_string_view text);
 
 private:
   Result<void> parseMetadata(json::value value);
-  Result<void> parseTensor(std::string name, json::value value);
+  Result<void> parseTensor(std::string_view name, json::value value);
   Result<void> parseShape(RawEntry &entry, json::value value);
   Result<void> parseOffsets(RawEntry &entry, json::value value);
 
@@ -40,6 +41,7 @@ private:
   }
 
   const std::string &path_;
+  HeaderStore &store_;
   std::vector<RawEntry> &entries_;
 };
 
@@ -61,13 +63,11 @@ Result<void> HeaderParser::parse(json::parser &parser,
     std::string_view name;
     if (auto code = field.unescaped_key().get(name))
       return broken(code);
-    std::string owned(name);
     json::value value;
     if (auto code = field.value().get(value))
       return broken(code);
-    auto parsed = owned == "__metadata__"
-                      ? parseMetadata(value)
-                      : parseTensor(std::move(owned), value);
+    auto parsed = name == "__metadata__" ? parseMetadata(value)
+                                         : parseTensor(name, value);
     if (!parsed)
       return parsed;
   }
@@ -87,16 +87,16 @@ Result<void> HeaderParser::parseMetadata(json::value value) {
     std::string_view key, text;
     if (auto code = field.unescaped_key().get(key))
       return broken(code);
-    std::string owned(key);
     if (field.value().get_string().get(text))
-      return fail("{}: __metadata__ entry \"{}\" is not a string", path_,
-                  owned);
+      return fail("{}: __metadata__ entry \"{}\" is not a string", path_, key);
   }
   return {};
 }
 
-Result<void> HeaderParser::parseTensor(std::string name, json::value value) {
-  RawEntry entry{std::move(name), {}, {}, 0, 0};
+Result<void> HeaderParser::parseTensor(std::string_view name,
+                                       json::value value) {
+  RawEntry entry;
+  entry.name = name;
   json::object object;
   if (value.get_object().get(object))
     return fail("{}: tensor {}: is not described by an object", path_,
@@ -108,10 +108,8 @@ Result<void> HeaderParser::parseTensor(std::string name, json::value value) {
       return broken(code);
     json::value inner;
     if (key == "dtype") {
-      std::string_view text;
-      if (field.value().get_string().get(text))
+      if (field.value().get_string().get(entry.dtype))
         return fail("{}: tensor {}: dtype is not a string", path_, entry.name);
-      entry.dtype = text;
       hasDType = true;
     } else if (key == "shape") {
       if (auto code = field.value().get(inner))
@@ -132,7 +130,7 @@ Result<void> HeaderParser::parseTensor(std::string name, json::value value) {
                              {hasOffsets, "data_offsets"}})
     if (!there)
       return fail("{}: tensor {}: has no {}", path_, entry.name, what);
-  entries_.push_back(std::move(entry));
+  entries_.push_back(entry);
   return {};
 }
 
@@ -140,6 +138,7 @@ Result<void> HeaderParser::parseShape(RawEntry &entry, json::value value) {
   json::array array;
   if (value.get_array().get(array))
     return fail("{}: tensor {}: shape is not a list", path_, entry.name);
+  Shape shape;
   for (auto item : array) {
     json::value dim;
     if (auto code = item.get(dim))
@@ -150,13 +149,14 @@ Result<void> HeaderParser::parseShape(RawEntry &entry, json::value value) {
         extent > uint64_t{std::numeric_limits<int64_t>::max()})
       return fail("{}: tensor {}: dimension {} of the shape is {}, it must be "
                   "a whole number from 0 to {}",
-                  path_, entry.name, entry.shape.rank(), trimmed(token),
+                  path_, entry.name, shape.rank(), trimmed(token),
                   std::numeric_limits<int64_t>::max());
-    if (entry.shape.rank() == Shape::maxRank)
+    if (shape.rank() == Shape::maxRank)
       return fail("{}: tensor {}: has more than {} dimensions", path_,
                   entry.name, Shape::maxRank);
-    entry.shape.push_back(static_cast<int64_t>(extent));
+    shape.push_back(static_cast<int64_t>(extent));
   }
+  entry.shape = store_.keep(shape);
   return {};
 }
 
@@ -204,17 +204,18 @@ Result<void> checkTensor(const std::string &path, const RawEntry &entry,
     return fail(
         "{}: tensor {}: data_offsets end at {}, before they begin at {}", path,
         entry.name, entry.end, entry.begin);
-  std::optional<uint64_t> bytes = tensorBytes(dtype, entry.shape);
+  std::optional<uint64_t> bytes = tensorBytes(dtype, *entry.shape);
   if (!bytes)
     return fail("{}: tensor {}: shape {} of {} needs more than 2^64 bytes, "
                 "data_offsets span {}",
-                path, entry.name, toString(entry.shape), safetensorsName(dtype),
-                entry.end - entry.begin);
+                path, entry.name, toString(*entry.shape),
+                safetensorsName(dtype), entry.end - entry.begin);
   if (*bytes != entry.end - entry.begin)
     return fail("{}: tensor {}: shape {} of {} needs {} bytes, data_offsets "
                 "[{}, {}] span {}",
-                path, entry.name, toString(entry.shape), safetensorsName(dtype),
-                *bytes, entry.begin, entry.end, entry.end - entry.begin);
+                path, entry.name, toString(*entry.shape),
+                safetensorsName(dtype), *bytes, entry.begin, entry.end,
+                entry.end - entry.begin);
   return {};
 }
 
@@ -231,8 +232,8 @@ Result<void> checkTiling(const InputFile &file, uint64_t dataStart,
           "{}: tensor {}: begins at byte {} of the data, but {} at byte "
           "{}: the tensors {}",
           file.path(), entry.name, entry.begin,
-          previous ? previous->name + " ends" : "the data begins", end,
-          entry.begin < end ? "overlap" : "leave a gap");
+          previous ? fmt::format("{} ends", previous->name) : "the data begins",
+          end, entry.begin < end ? "overlap" : "leave a gap");
     end = entry.end;
     previous = &entry;
   }
@@ -248,15 +249,6 @@ Result<void> checkTiling(const InputFile &file, uint64_t dataStart,
               previous ? previous->name : "missing",
               expected > file.size() ? "it is truncated, fetch it again"
                                      : "there are bytes after the last tensor");
-}
-
-Result<void> checkNames(const std::string &path,
-                        const std::vector<RawEntry> &entries) {
-  std::unordered_set<std::string_view> names(entries.size() * 2);
-  for (const RawEntry &entry : entries)
-    if (!names.insert(entry.name).second)
-      return fail("{}: tensor {}: is in the header twice", path, entry.name);
-  return {};
 }
 
 Result<std::vector<DType>> resolveDTypes(const std::string &path,
@@ -277,8 +269,9 @@ Result<std::vector<DType>> resolveDTypes(const std::string &path,
   return dtypes;
 }
 
-/// The header's text, followed by the bytes that simdjson reads past it.
-Result<std::string> readHeaderText(const InputFile &file) {
+/// Reads the header into `text`, followed by room for what simdjson reads past
+/// it.
+Result<void> readHeaderText(const InputFile &file, std::string &text) {
   if (file.size() < 8)
     return fail("{}: has {} bytes, a safetensors file has at least 8 (the "
                 "header's length)",
@@ -291,7 +284,6 @@ Result<std::string> readHeaderText(const InputFile &file) {
     return fail("{}: the header's length is given as {}, the file has {} bytes "
                 "and the limit is {}",
                 file.path(), length, file.size(), maxSafetensorsHeader);
-  std::string text;
   text.reserve(length + simdjson::SIMDJSON_PADDING);
   text.resize(length);
   if (auto read = file.readAt(8, std::as_writable_bytes(std::span(text)));
@@ -301,26 +293,36 @@ Result<std::string> readHeaderText(const InputFile &file) {
     return fail("{}: the header of {} bytes (the file has {}) does not begin "
                 "with '{{'",
                 file.path(), length, file.size());
-  return text;
+  return {};
 }
 
 } // namespace
 
-Result<std::vector<StoredTensor>> readSafetensors(const InputFile &file,
-                                                  uint32_t fileIndex) {
-  Result<std::string> text = readHeaderText(file);
-  if (!text)
-    return std::unexpected(text.error());
-
-  std::vector<RawEntry> entries;
+struct SafetensorsReader::Buffers {
+  std::string text;
   json::parser parser;
-  simdjson::padded_string_view view(text->data(), text->size(),
-                                    text->capacity());
-  if (auto parsed = HeaderParser(file.path(), entries).parse(parser, view);
+  std::vector<RawEntry> entries;
+};
+
+SafetensorsReader::SafetensorsReader()
+    : buffers_(std::make_unique<Buffers>()),
+      store_(std::make_shared<HeaderStore>()) {}
+SafetensorsReader::~SafetensorsReader() = default;
+
+Result<std::vector<StoredTensor>> SafetensorsReader::read(const InputFile &file,
+                                                          uint32_t fileIndex) {
+  auto &[text, parser, entries] = *buffers_;
+  if (auto read = readHeaderText(file, text); !read)
+    return std::unexpected(read.error());
+
+  entries.clear();
+  simdjson::padded_string_view view(text.data(), text.size(), text.capacity());
+  if (auto parsed =
+          HeaderParser(file.path(), *store_, entries).parse(parser, view);
       !parsed)
     return fail("{} (the header's length is {}, the file has {} bytes, the "
                 "limit is {})",
-                parsed.error().message, text->size(), file.size(),
+                parsed.error().message, text.size(), file.size(),
                 maxSafetensorsHeader);
 
   std::sort(entries.begin(), entries.end(),
@@ -333,23 +335,21 @@ Result<std::vector<StoredTensor>> readSafetensors(const InputFile &file,
   for (size_t i = 0; i != entries.size(); ++i)
     if (auto good = checkTensor(file.path(), entries[i], (*dtypes)[i]); !good)
       return std::unexpected(good.error());
-  uint64_t dataStart = 8 + text->size();
+  uint64_t dataStart = 8 + text.size();
   if (auto good = checkTiling(file, dataStart, entries); !good)
-    return std::unexpected(good.error());
-  if (auto good = checkNames(file.path(), entries); !good)
     return std::unexpected(good.error());
 
   std::vector<StoredTensor> tensors(entries.size());
   for (size_t i = 0; i != entries.size(); ++i) {
-    RawEntry &entry = entries[i];
+    const RawEntry &entry = entries[i];
+    StoredPiece piece{fileIndex, dataStart + entry.begin,
+                      store_->keep(Shape::zeros(entry.shape->rank())),
+                      entry.shape};
     StoredTensor &tensor = tensors[i];
-    tensor.name = std::move(entry.name);
-    tensor.dtype = (*dtypes)[i];
+    tensor.name = store_->keep(entry.name);
     tensor.shape = entry.shape;
-    Shape start = entry.shape;
-    for (size_t dim = 0; dim != start.rank(); ++dim)
-      start[dim] = 0;
-    tensor.pieces = {{fileIndex, dataStart + entry.begin, start, entry.shape}};
+    tensor.dtype = (*dtypes)[i];
+    tensor.pieces = store_->keep(std::span(&std::as_const(piece), 1));
   }
   return tensors;
 }

@@ -3,6 +3,7 @@
 #include "runtime/Checkpoint.h"
 #include "runtime/File.h"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,12 +20,29 @@ namespace mbc {
 /// The largest N that readers of the format accept.
 constexpr uint64_t maxSafetensorsHeader = 100'000'000;
 
-/// Reads and checks the header; no data byte is read. The tensors come in the
-/// order of their offsets, with one piece each, in file number `fileIndex`.
-/// Errors name the file, the tensor and both numbers; unknown dtypes are all
-/// listed in one message.
-Result<std::vector<StoredTensor>> readSafetensors(const InputFile &file,
-                                                  uint32_t fileIndex);
+/// Reads headers, one file after the other. What it needs for one serves for
+/// the next: fresh pages cost as much as the parsing.
+class SafetensorsReader {
+public:
+  SafetensorsReader();
+  ~SafetensorsReader();
+
+  /// Reads and checks the header; no data byte is read. The tensors come in the
+  /// order of their offsets, with one piece each, in file number `fileIndex`;
+  /// that no name comes twice is left to who has the names of all files.
+  /// Errors name the file, the tensor and both numbers; unknown dtypes are all
+  /// listed in one message.
+  Result<std::vector<StoredTensor>> read(const InputFile &file,
+                                         uint32_t fileIndex);
+
+  /// What the tensors of all files that were read point to.
+  std::shared_ptr<const HeaderStore> store() const { return store_; }
+
+private:
+  struct Buffers;
+  std::unique_ptr<Buffers> buffers_;
+  std::shared_ptr<HeaderStore> store_;
+};
 
 /// What a header says of one tensor.
 struct SafetensorsEntry {

@@ -24,6 +24,14 @@ public:
     std::copy(dims.begin(), dims.end(), dims_.begin());
   }
 
+  /// The first index of a tensor of this rank.
+  static Shape zeros(size_t rank) {
+    assert(rank <= maxRank);
+    Shape shape;
+    shape.rank_ = static_cast<uint8_t>(rank);
+    return shape;
+  }
+
   size_t rank() const { return rank_; }
   bool empty() const { return rank_ == 0; }
   int64_t operator[](size_t dim) const { return dims_[dim]; }

@@ -54,9 +54,9 @@ std::optional<TensorBox> intersect(const TensorBox &box,
                                    const StoredPiece &piece) {
   TensorBox common = box;
   for (size_t dim = 0; dim != box.start.rank(); ++dim) {
-    int64_t begin = std::max(box.start[dim], piece.start[dim]);
+    int64_t begin = std::max(box.start[dim], (*piece.start)[dim]);
     int64_t end = std::min(box.start[dim] + box.shape[dim],
-                           piece.start[dim] + piece.shape[dim]);
+                           (*piece.start)[dim] + (*piece.shape)[dim]);
     if (begin >= end)
       return std::nullopt;
     common.start[dim] = begin;
@@ -84,7 +84,7 @@ Result<void> BoxReader::copyPiece(const InputFile &file,
   while (inner != 0) {
     --inner;
     run *= static_cast<uint64_t>(common.shape[inner]);
-    if (common.shape[inner] != piece.shape[inner] ||
+    if (common.shape[inner] != (*piece.shape)[inner] ||
         common.shape[inner] != box.shape[inner])
       break;
   }
@@ -93,9 +93,9 @@ Result<void> BoxReader::copyPiece(const InputFile &file,
     last[dim] += common.shape[dim] - 1;
   uint64_t from =
       width_ *
-      static_cast<uint64_t>(distance(piece.start, piece.shape, common.start));
+      static_cast<uint64_t>(distance(*piece.start, *piece.shape, common.start));
   uint64_t to = width_ * static_cast<uint64_t>(
-                             distance(piece.start, piece.shape, last) + 1);
+                             distance(*piece.start, *piece.shape, last) + 1);
   bool together = run < shortRun && to - from <= 64 * blockBytes;
   if (together) {
     span_.resize(to - from);
@@ -104,8 +104,8 @@ Result<void> BoxReader::copyPiece(const InputFile &file,
   }
   Shape at = common.start;
   for (;;) {
-    uint64_t source =
-        width_ * static_cast<uint64_t>(distance(piece.start, piece.shape, at));
+    uint64_t source = width_ * static_cast<uint64_t>(
+                                   distance(*piece.start, *piece.shape, at));
     uint64_t target =
         width_ * static_cast<uint64_t>(distance(box.start, box.shape, at));
     if (together) {
@@ -169,10 +169,7 @@ Result<void> BoxReader::stream(const TensorBox &box) {
 } // namespace
 
 TensorBox wholeBox(const StoredTensor &tensor) {
-  TensorBox box{tensor.shape, tensor.shape};
-  for (size_t dim = 0; dim != box.start.rank(); ++dim)
-    box.start[dim] = 0;
-  return box;
+  return {Shape::zeros(tensor.shape->rank()), *tensor.shape};
 }
 
 Result<void>

@@ -10,8 +10,8 @@ namespace {
 std::optional<size_t> cutDimension(const StoredTensor &tensor) {
   std::optional<size_t> cut;
   for (const StoredPiece &piece : tensor.pieces)
-    for (size_t dim = 0; dim != tensor.shape.rank(); ++dim)
-      if (piece.shape[dim] != tensor.shape[dim]) {
+    for (size_t dim = 0; dim != tensor.shape->rank(); ++dim)
+      if ((*piece.shape)[dim] != (*tensor.shape)[dim]) {
         if (cut && *cut != dim)
           return std::nullopt;
         cut = dim;
@@ -29,25 +29,26 @@ Result<void> checkAlong(const StoredTensor &tensor, size_t dim,
                         const std::string &described) {
   int64_t end = 0;
   for (const StoredPiece &piece : tensor.pieces) {
-    int64_t begin = piece.start[dim];
+    int64_t begin = (*piece.start)[dim];
     if (begin > end)
       return fail("{}: {} are covered by no chunk", described,
                   range(dim, end, begin));
     if (begin < end)
-      return fail("{}: {} are in two chunks", described,
-                  range(dim, begin, std::min(end, begin + piece.shape[dim])));
-    end = begin + piece.shape[dim];
+      return fail(
+          "{}: {} are in two chunks", described,
+          range(dim, begin, std::min(end, begin + (*piece.shape)[dim])));
+    end = begin + (*piece.shape)[dim];
   }
-  if (end != tensor.shape[dim])
+  if (end != (*tensor.shape)[dim])
     return fail("{}: {} are covered by no chunk", described,
-                range(dim, end, tensor.shape[dim]));
+                range(dim, end, (*tensor.shape)[dim]));
   return {};
 }
 
 bool overlap(const StoredPiece &a, const StoredPiece &b) {
-  for (size_t dim = 0; dim != a.shape.rank(); ++dim)
-    if (a.start[dim] >= b.start[dim] + b.shape[dim] ||
-        b.start[dim] >= a.start[dim] + a.shape[dim])
+  for (size_t dim = 0; dim != a.shape->rank(); ++dim)
+    if ((*a.start)[dim] >= (*b.start)[dim] + (*b.shape)[dim] ||
+        (*b.start)[dim] >= (*a.start)[dim] + (*a.shape)[dim])
       return false;
   return true;
 }
@@ -57,31 +58,35 @@ Result<void> checkBoxes(const StoredTensor &tensor,
                         const std::string &described) {
   int64_t covered = 0;
   for (size_t i = 0; i != tensor.pieces.size(); ++i) {
-    covered += tensor.pieces[i].shape.elements();
+    covered += tensor.pieces[i].shape->elements();
     for (size_t j = 0; j != i; ++j)
       if (overlap(tensor.pieces[i], tensor.pieces[j]))
         return fail("{}: the chunks at {} and {} overlap", described,
-                    toString(tensor.pieces[j].start),
-                    toString(tensor.pieces[i].start));
+                    toString(*tensor.pieces[j].start),
+                    toString(*tensor.pieces[i].start));
   }
-  if (covered != tensor.shape.elements())
+  if (covered != tensor.shape->elements())
     return fail("{}: the chunks hold {} of {} elements", described, covered,
-                tensor.shape.elements());
+                tensor.shape->elements());
   return {};
 }
 
 } // namespace
 
-Result<void> checkCoverage(StoredTensor &tensor, const std::string &described) {
-  std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+void sortPieces(std::vector<StoredPiece> &pieces) {
+  std::sort(pieces.begin(), pieces.end(),
             [](const StoredPiece &a, const StoredPiece &b) {
               return std::lexicographical_compare(
-                  a.start.begin(), a.start.end(), b.start.begin(),
-                  b.start.end());
+                  a.start->begin(), a.start->end(), b.start->begin(),
+                  b.start->end());
             });
-  if (tensor.shape.elements() == 0)
+}
+
+Result<void> checkCoverage(const StoredTensor &tensor,
+                           const std::string &described) {
+  if (tensor.shape->elements() == 0)
     return {};
-  if (tensor.shape.rank() == 0)
+  if (tensor.shape->rank() == 0)
     return tensor.pieces.size() == 1 ? Result<void>()
                                      : fail("{}: has {} chunks, a scalar has 1",
                                             described, tensor.pieces.size());

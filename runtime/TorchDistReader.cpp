@@ -109,17 +109,20 @@ void sortByPlace(std::vector<StoredTensor> &tensors) {
 }
 
 /// The tensors under the file's own keys.
-std::vector<StoredTensor> keysOf(const TorchDistIndex &index) {
+std::vector<StoredTensor> keysOf(const TorchDistIndex &index,
+                                 HeaderStore &store) {
   std::vector<StoredTensor> keys;
   keys.reserve(index.tensors.size());
   for (const TorchDistIndex::Tensor &tensor : index.tensors) {
     StoredTensor &key = keys.emplace_back();
-    key.name = tensor.key;
+    key.name = store.keep(tensor.key);
     key.dtype = tensor.dtype;
-    key.shape = tensor.shape;
+    key.shape = store.keep(tensor.shape);
+    std::vector<StoredPiece> pieces;
     for (const Chunk &chunk : tensor.chunks)
-      key.pieces.push_back(
-          {chunk.file, chunk.offset, chunk.start, chunk.shape});
+      pieces.push_back({chunk.file, chunk.offset, store.keep(chunk.start),
+                        store.keep(chunk.shape)});
+    key.pieces = store.keep(std::span<const StoredPiece>(pieces));
   }
   return keys;
 }
@@ -204,12 +207,15 @@ Result<Checkpoint> openTorchDist(const std::string &directory) {
                     index->skipped));
   if (auto found = findAllData(directory, *index); !found)
     return std::unexpected(found.error());
-  Result<std::vector<StoredTensor>> tensors = unstack(*index, path);
+  auto store = std::make_shared<HeaderStore>();
+  Result<std::vector<StoredTensor>> tensors = unstack(*index, path, *store);
   if (!tensors)
     return std::unexpected(tensors.error());
   checkpoint.tensors = std::move(*tensors);
   sortByPlace(checkpoint.tensors);
-  checkpoint.keys = keysOf(*index);
+  checkpoint.indexNames();
+  checkpoint.keys = keysOf(*index, *store);
+  checkpoint.stores.push_back(std::move(store));
   checkpoint.objects = std::move(index->objects);
   checkpoint.files = std::move(index->files);
   if (auto good = readCommon(checkpoint); !good)

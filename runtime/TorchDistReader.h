@@ -9,8 +9,12 @@ namespace mbc {
 /// sections are joined; every tensor is checked to be covered exactly once.
 Result<Checkpoint> openTorchDist(const std::string &directory);
 
-/// Checks that the pieces of a tensor cover it exactly once. Sorts them.
+/// Puts pieces in row-major order of their starts.
+void sortPieces(std::vector<StoredPiece> &pieces);
+
+/// Checks that the pieces of a tensor, which are sorted, cover it exactly once.
 /// `described` is how messages call the tensor.
-Result<void> checkCoverage(StoredTensor &tensor, const std::string &described);
+Result<void> checkCoverage(const StoredTensor &tensor,
+                           const std::string &described);
 
 } // namespace mbc

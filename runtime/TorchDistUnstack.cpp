@@ -25,23 +25,25 @@ struct Parameter {
 /// Turns a parameter into a tensor for each layer and expert.
 class Unstacker {
 public:
-  Unstacker(const std::string &path, const Parameter &parameter)
+  Unstacker(const std::string &path, const Parameter &parameter,
+            HeaderStore &store)
       : path_(path), parameter_(parameter), form_(parameter.form),
-        axes_(form_.layerAxis + form_.expertAxis) {}
+        store_(store), axes_(form_.layerAxis + form_.expertAxis) {}
 
   Result<void> run(std::vector<StoredTensor> &out);
 
 private:
   Result<void> prepare(std::vector<StoredTensor> &tensors);
-  void cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
-           std::vector<StoredTensor> &tensors) const;
+  void cut(const TorchDistIndex::Tensor &part, int64_t firstRow);
   std::string described(size_t unit, const StoredTensor &tensor) const;
 
   const std::string &path_;
   const Parameter &parameter_;
   const KeyForm &form_;
+  HeaderStore &store_;
   size_t axes_;
   int64_t layers_ = 1, experts_ = 1;
+  std::vector<std::vector<StoredPiece>> pieces_; ///< of each layer and expert
 };
 
 Result<void> Unstacker::prepare(std::vector<StoredTensor> &tensors) {
@@ -76,39 +78,44 @@ Result<void> Unstacker::prepare(std::vector<StoredTensor> &tensors) {
     }
   }
   tensors.resize(static_cast<size_t>(layers_ * experts_));
+  pieces_.resize(tensors.size());
+  const Shape *kept = store_.keep(shape);
+  std::string_view key = store_.keep(first.key);
+  std::span<const int64_t> keptSections =
+      store_.keep(std::span<const int64_t>(sections));
   for (size_t unit = 0; unit != tensors.size(); ++unit) {
     StoredTensor &tensor = tensors[unit];
     auto number = static_cast<int64_t>(unit);
-    tensor.name = form_.numbered(number / experts_, number % experts_);
+    std::string name = form_.numbered(number / experts_, number % experts_);
+    tensor.name = store_.keep(name);
     tensor.dtype = first.dtype;
-    tensor.shape = shape;
-    tensor.sections = sections;
-    if (tensor.name != first.key)
-      tensor.key = first.key;
+    tensor.shape = kept;
+    tensor.sections = keptSections;
+    if (tensor.name != key)
+      tensor.key = key;
   }
   return {};
 }
 
 /// A chunk that spans several layers or experts is cut into one piece each:
 /// the leading axes are outermost, so each is contiguous.
-void Unstacker::cut(const TorchDistIndex::Tensor &part, int64_t firstRow,
-                    std::vector<StoredTensor> &tensors) const {
+void Unstacker::cut(const TorchDistIndex::Tensor &part, int64_t firstRow) {
   for (const Chunk &chunk : part.chunks) {
     int64_t layer = form_.layerAxis ? chunk.start[0] : 0;
     int64_t layers = form_.layerAxis ? chunk.shape[0] : 1;
     int64_t expert = form_.expertAxis ? chunk.start[axes_ - 1] : 0;
     int64_t experts = form_.expertAxis ? chunk.shape[axes_ - 1] : 1;
-    StoredPiece piece{chunk.file, chunk.offset,
-                      withoutLeading(chunk.start, axes_),
-                      withoutLeading(chunk.shape, axes_)};
+    Shape start = withoutLeading(chunk.start, axes_);
     if (!form_.section.empty())
-      piece.start[0] += firstRow;
+      start[0] += firstRow;
+    StoredPiece piece{chunk.file, chunk.offset, store_.keep(start),
+                      store_.keep(withoutLeading(chunk.shape, axes_))};
     uint64_t bytes =
-        static_cast<uint64_t>(piece.shape.elements()) * byteSize(part.dtype);
+        static_cast<uint64_t>(piece.shape->elements()) * byteSize(part.dtype);
     for (int64_t l = 0; l != layers; ++l)
       for (int64_t e = 0; e != experts; ++e) {
         auto unit = static_cast<size_t>((layer + l) * experts_ + expert + e);
-        tensors[unit].pieces.push_back(piece);
+        pieces_[unit].push_back(piece);
         piece.offset += bytes;
       }
   }
@@ -132,16 +139,18 @@ Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
     return good;
   int64_t row = 0;
   for (const TorchDistIndex::Tensor *part : parameter_.parts) {
-    cut(*part, row, tensors);
+    cut(*part, row);
     if (!form_.section.empty())
       row += part->shape[axes_];
   }
-  for (size_t unit = 0; unit != tensors.size(); ++unit)
-    if (auto good =
-            checkCoverage(tensors[unit], described(unit, tensors[unit]));
-        !good)
+  for (size_t unit = 0; unit != tensors.size(); ++unit) {
+    StoredTensor &tensor = tensors[unit];
+    sortPieces(pieces_[unit]);
+    tensor.pieces = store_.keep(std::span<const StoredPiece>(pieces_[unit]));
+    if (auto good = checkCoverage(tensor, described(unit, tensor)); !good)
       return good;
-  std::move(tensors.begin(), tensors.end(), std::back_inserter(out));
+    out.push_back(tensor);
+  }
   return {};
 }
 
@@ -192,13 +201,14 @@ Result<std::vector<Parameter>> groupSections(const std::string &path,
 } // namespace
 
 Result<std::vector<StoredTensor>> unstack(const TorchDistIndex &index,
-                                          const std::string &path) {
+                                          const std::string &path,
+                                          HeaderStore &store) {
   Result<std::vector<Parameter>> parameters = groupSections(path, index);
   if (!parameters)
     return std::unexpected(parameters.error());
   std::vector<StoredTensor> tensors;
   for (const Parameter &parameter : *parameters)
-    if (auto good = Unstacker(path, parameter).run(tensors); !good)
+    if (auto good = Unstacker(path, parameter, store).run(tensors); !good)
       return std::unexpected(good.error());
   return tensors;
 }

@@ -21,16 +21,24 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view weightsName = "model_optim_rng.pt";
 
-/// One file: its common state and the tensors of `model` with local names.
+/// A tensor as a file of one rank has it.
+struct RankTensor {
+  std::string key;
+  DType dtype = DType::F32;
+  Shape shape;
+  uint64_t offset = 0; ///< of the data, in bytes from the start of the file
+};
+
+/// One file: its common state and the tensors of `model`.
 struct RankContent {
   uint64_t size = 0;
   Json common;
-  std::vector<StoredTensor> tensors;
+  std::vector<RankTensor> tensors;
 };
 
-Result<StoredTensor> readRankTensor(const TorchArchive &archive,
-                                    const PickleTree &tree,
-                                    std::string_view key, PickleValue value) {
+Result<RankTensor> readRankTensor(const TorchArchive &archive,
+                                  const PickleTree &tree, std::string_view key,
+                                  PickleValue value) {
   const std::string &path = archive.file().path();
   Result<PickledTensor> pickled = readTensor(tree, value, path, key);
   if (!pickled)
@@ -45,15 +53,8 @@ Result<StoredTensor> readRankTensor(const TorchArchive &archive,
   if (skip > data->size || bytes > data->size - skip)
     return fail("{}: tensor {}: needs {} bytes, its storage has {}", path, key,
                 skip + bytes, data->size);
-  StoredTensor tensor;
-  tensor.name = key;
-  tensor.dtype = pickled->dtype;
-  tensor.shape = pickled->shape;
-  Shape start = tensor.shape;
-  for (size_t dim = 0; dim != start.rank(); ++dim)
-    start[dim] = 0;
-  tensor.pieces = {{0, data->offset + skip, start, tensor.shape}};
-  return tensor;
+  return RankTensor{std::string(key), pickled->dtype, pickled->shape,
+                    data->offset + skip};
 }
 
 Result<RankContent> readRankFile(const std::string &path) {
@@ -106,8 +107,8 @@ std::string parameterName(std::string name) {
 
 int64_t localLayers(const RankContent &content) {
   int64_t layers = 0;
-  for (const StoredTensor &tensor : content.tensors)
-    if (auto layer = parseMegatronName(tensor.name).layer)
+  for (const RankTensor &tensor : content.tensors)
+    if (auto layer = parseMegatronName(tensor.key).layer)
       layers = std::max(layers, *layer + 1);
   return layers;
 }
@@ -116,8 +117,8 @@ int64_t localLayers(const RankContent &content) {
 Result<int64_t> localExperts(const RankContent &content, const RankSizes &sizes,
                              const std::string &path) {
   int64_t experts = 0;
-  for (const StoredTensor &tensor : content.tensors)
-    if (auto expert = parseMegatronName(tensor.name).expert)
+  for (const RankTensor &tensor : content.tensors)
+    if (auto expert = parseMegatronName(tensor.key).expert)
       experts = std::max(experts, *expert + 1);
   if (experts != 0 && sizes.experts != 0 && experts * sizes.ep != sizes.experts)
     return fail("{}: has {} experts, the saved arguments say {} over EP {}",
@@ -151,22 +152,38 @@ stageStarts(const std::string &root, const RankSizes &sizes,
   return starts;
 }
 
-void globalNames(RankContent &content, uint32_t number, const std::string &rank,
-                 int64_t firstLayer, int64_t firstExpert) {
-  for (StoredTensor &tensor : content.tensors) {
-    std::string key = tensor.name;
-    std::string name = parameterName(key);
-    MegatronName parsed = parseMegatronName(name);
-    std::optional<int64_t> layer, expert;
-    if (parsed.layer)
-      layer = *parsed.layer + firstLayer;
-    if (parsed.expert)
-      expert = *parsed.expert + firstExpert;
-    tensor.name = renumber(name, layer, expert);
-    if (tensor.name != key)
-      tensor.key = std::move(key);
-    tensor.rank = rank;
-    tensor.pieces[0].file = number;
+/// The name of a file's tensor, counted over the whole model.
+std::string globalName(const std::string &key, int64_t firstLayer,
+                       int64_t firstExpert) {
+  std::string name = parameterName(key);
+  MegatronName parsed = parseMegatronName(name);
+  std::optional<int64_t> layer, expert;
+  if (parsed.layer)
+    layer = *parsed.layer + firstLayer;
+  if (parsed.expert)
+    expert = *parsed.expert + firstExpert;
+  return renumber(name, layer, expert);
+}
+
+/// Adds the tensors of file `number`.
+void addTensors(std::vector<StoredTensor> &tensors, HeaderStore &store,
+                const RankContent &content, uint32_t number,
+                std::string_view rank, int64_t firstLayer,
+                int64_t firstExpert) {
+  std::string_view keptRank = store.keep(rank);
+  for (const RankTensor &local : content.tensors) {
+    const Shape *shape = store.keep(local.shape);
+    StoredPiece piece{number, local.offset,
+                      store.keep(Shape::zeros(shape->rank())), shape};
+    std::string name = globalName(local.key, firstLayer, firstExpert);
+    StoredTensor &tensor = tensors.emplace_back();
+    tensor.name = store.keep(name);
+    tensor.shape = shape;
+    tensor.dtype = local.dtype;
+    tensor.pieces = store.keep(std::span(&std::as_const(piece), 1));
+    if (name != local.key)
+      tensor.key = store.keep(local.key);
+    tensor.rank = keptRank;
   }
 }
 
@@ -229,19 +246,21 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
   auto starts = stageStarts(directory, *sizes, files, *contents);
   if (!starts)
     return std::unexpected(starts.error());
+  auto store = std::make_shared<HeaderStore>();
   for (uint32_t i = 0; i != files.size(); ++i) {
-    RankContent &content = (*contents)[i];
+    const RankContent &content = (*contents)[i];
     Result<int64_t> experts = localExperts(
         content, *sizes, joinPath(directory, checkpoint.files[i].path));
     if (!experts)
       return std::unexpected(experts.error());
-    globalNames(content, i, rankName(files[i].place, *sizes),
-                (*starts)[static_cast<size_t>(files[i].place.pp)],
-                files[i].place.ep * *experts);
+    addTensors(checkpoint.tensors, *store, content, i,
+               rankName(files[i].place, *sizes),
+               (*starts)[static_cast<size_t>(files[i].place.pp)],
+               files[i].place.ep * *experts);
     checkpoint.files[i].size = content.size;
-    std::move(content.tensors.begin(), content.tensors.end(),
-              std::back_inserter(checkpoint.tensors));
   }
+  checkpoint.stores.push_back(std::move(store));
+  checkpoint.indexNames();
   checkpoint.argsJson = first->common.dump();
   if (auto good = readRecord(checkpoint); !good)
     return std::unexpected(good.error());

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "compiler/Binding/Layout.h"
-#include "compiler/Binding/TensorsByName.h"
 #include "compiler/RuleClass.h"
 #include "dsl/Model.h"
 #include "runtime/Checkpoint.h"
@@ -78,7 +77,6 @@ struct Record {
 struct BindInput {
   const dsl::Model &model;
   const Checkpoint &checkpoint;
-  const TensorsByName &byName; ///< of the checkpoint
   const Options &options;
   const ParallelLayout
       &layout; ///< of the target (import) or of the source (export)

@@ -14,15 +14,13 @@ void ruleError(const dsl::Mapping &mapping, std::string text,
   diagnostics.error(mapping.where, std::move(text), mapping.expansion);
 }
 
-void NameUses::use(std::string_view name, uint32_t instance,
-                   std::string_view what) {
-  auto [it, isNew] = users.try_emplace(name, instance);
-  if (isNew)
-    return;
+static void secondUse(const dsl::Model &model, std::string_view name,
+                      uint32_t firstUser, uint32_t secondUser,
+                      std::string_view what, dsl::Diagnostics &diagnostics) {
   const dsl::Mapping &first =
-      model.mappings[model.instances[it->second].mapping];
+      model.mappings[model.instances[firstUser].mapping];
   const dsl::Mapping &second =
-      model.mappings[model.instances[instance].mapping];
+      model.mappings[model.instances[secondUser].mapping];
   std::vector<dsl::Note> notes = second.expansion;
   notes.push_back(
       {first.where, fmt::format("the other use of {} is here", name)});
@@ -32,6 +30,40 @@ void NameUses::use(std::string_view name, uint32_t instance,
                   "one rule, a second use must say `tied`",
                   name, what),
       std::move(notes));
+}
+
+static size_t countNames(const dsl::Model &model, dsl::Side side) {
+  size_t count = 0;
+  for (const dsl::RuleInstance &instance : model.instances)
+    count +=
+        side == dsl::Side::Hf ? instance.hf.size() : instance.megatron.size();
+  return count;
+}
+
+NameUses::NameUses(const dsl::Model &model, dsl::Side side,
+                   dsl::Diagnostics &diagnostics)
+    : model(model), diagnostics(diagnostics), table(countNames(model, side)) {}
+
+void NameUses::use(std::string_view name, uint32_t instance,
+                   std::string_view what) {
+  auto nameOf = [this](uint32_t i) { return names[i]; };
+  names.push_back(name);
+  users.push_back(instance);
+  uint32_t before = table.put(names.size() - 1, nameOf);
+  if (before == NameTable::none)
+    return;
+  table.put(before, nameOf); // the first use stands
+  secondUse(model, name, users[before], instance, what, diagnostics);
+}
+
+void TensorUses::use(uint32_t tensor, uint32_t instance,
+                     std::string_view what) {
+  uint32_t &user = users[tensor];
+  if (user == noUser)
+    user = instance;
+  else
+    secondUse(model, checkpoint.tensors[tensor].name, user, instance, what,
+              diagnostics);
 }
 
 static uint64_t hashOf(uint32_t mapping,
@@ -104,7 +136,7 @@ bool isFloat(DType dtype) {
 }
 
 static std::string nameWithRank(const StoredTensor &tensor) {
-  return tensor.rank.empty() ? tensor.name
+  return tensor.rank.empty() ? std::string(tensor.name)
                              : fmt::format("{} ({})", tensor.name, tensor.rank);
 }
 
@@ -115,8 +147,8 @@ BoundComparison wholeComparison(const Checkpoint &checkpoint, uint32_t copy,
   comparison.copy = {copy, 0};
   comparison.hasOwner = true;
   comparison.owner = {owner, 0};
-  comparison.bytes = tensor.shape.elements() * byteSize(tensor.dtype);
-  int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+  comparison.bytes = tensor.shape->elements() * byteSize(tensor.dtype);
+  int64_t rows = tensor.shape->empty() ? 1 : (*tensor.shape)[0];
   comparison.rowBytes = comparison.bytes / std::max<int64_t>(rows, 1);
   comparison.copyName = nameWithRank(tensor);
   comparison.ownerName = nameWithRank(checkpoint.tensors[owner]);

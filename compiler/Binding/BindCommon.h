@@ -8,20 +8,38 @@
 /// What binding for import and for export share.
 namespace mbc::compiler {
 
-/// Which instance of which rule uses a name. Reports the second use of one.
+/// Which instance of which rule uses a name of one side. Reports the second use
+/// of one.
 class NameUses {
 public:
-  NameUses(const dsl::Model &model, dsl::Diagnostics &diagnostics)
-      : model(model), diagnostics(diagnostics) {}
-  void reserve(size_t count) { users.reserve(count); }
+  NameUses(const dsl::Model &model, dsl::Side side,
+           dsl::Diagnostics &diagnostics);
   /// `what`: "read by" / "written by", for the message.
   void use(std::string_view name, uint32_t instance, std::string_view what);
-  bool contains(std::string_view name) const { return users.contains(name); }
 
 private:
   const dsl::Model &model;
   dsl::Diagnostics &diagnostics;
-  std::unordered_map<std::string_view, uint32_t> users;
+  std::vector<std::string_view> names;
+  std::vector<uint32_t> users; ///< of each name
+  NameTable table;
+};
+
+/// The same of a checkpoint's tensors.
+class TensorUses {
+public:
+  TensorUses(const Checkpoint &checkpoint, const dsl::Model &model,
+             dsl::Diagnostics &diagnostics)
+      : checkpoint(checkpoint), model(model), diagnostics(diagnostics),
+        users(checkpoint.tensors.size(), noUser) {}
+  void use(uint32_t tensor, uint32_t instance, std::string_view what);
+
+private:
+  static constexpr uint32_t noUser = UINT32_MAX;
+  const Checkpoint &checkpoint;
+  const dsl::Model &model;
+  dsl::Diagnostics &diagnostics;
+  std::vector<uint32_t> users; ///< of each tensor
 };
 
 /// Classes by what makes them one: mapping and types of the source side.

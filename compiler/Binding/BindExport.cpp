@@ -15,14 +15,12 @@ class Exporter {
 public:
   Exporter(const BindInput &input, dsl::Diagnostics &diagnostics)
       : model(input.model), checkpoint(input.checkpoint), input(input),
-        diagnostics(diagnostics), byName(input.byName),
-        coverage(input.checkpoint, byName), reads(input.model, diagnostics),
-        writes(input.model, diagnostics) {}
+        diagnostics(diagnostics), coverage(input.checkpoint),
+        reads(input.checkpoint, input.model, diagnostics),
+        writes(input.model, dsl::Side::Hf, diagnostics) {}
 
   Binding bind() {
     binding.direction = Direction::Export;
-    reads.reserve(checkpoint.tensors.size() * 2);
-    writes.reserve(checkpoint.tensors.size() * 4);
     for (uint32_t i = 0; i != model.instances.size(); ++i)
       bindInstance(i);
     tieMegatronCopies();
@@ -61,21 +59,21 @@ private:
 
   bool bindOperand(const std::string &name, const dsl::Mapping &mapping,
                    uint32_t instance) {
-    uint32_t tensor = byName.find(name);
-    if (tensor == TensorsByName::none) {
+    uint32_t tensor = checkpoint.find(name);
+    if (tensor == Checkpoint::none) {
       if (!model.instances[instance].hf.empty())
         missing.emplace_back(name, instance);
       return false;
     }
-    reads.use(name, instance, "read by");
-    for (uint32_t at = tensor; at != TensorsByName::none; at = byName.next(at))
+    reads.use(tensor, instance, "read by");
+    for (uint32_t at = tensor; at != Checkpoint::none; at = checkpoint.next(at))
       coverage.use(at);
     if (checkpoint.format != Format::TorchRanks) {
       append(chunkParts(checkpoint, tensor));
       return true;
     }
     Result<StoredOperand> operand =
-        rankParts(checkpoint, byName, tensor, mapping.shard, input.layout,
+        rankParts(checkpoint, tensor, mapping.shard, input.layout,
                   sectionsOf(model.instances[instance], mapping, tensor));
     if (!operand) {
       ruleError(mapping, operand.error().message, diagnostics);
@@ -98,7 +96,7 @@ private:
   std::vector<int64_t> sectionsOf(const dsl::RuleInstance &instance,
                                   const dsl::Mapping &mapping,
                                   uint32_t tensor) {
-    Shape whole = checkpoint.tensors[tensor].shape;
+    Shape whole = *checkpoint.tensors[tensor].shape;
     if (mapping.shard.kind != dsl::ShardKind::Section || whole.empty())
       return {};
     whole[0] *= input.layout.tp;
@@ -142,8 +140,8 @@ private:
     for (const SourceRef &ref : operand.refs) {
       const StoredTensor &owner = checkpoint.tensors[ref.tensor];
       RankPlace rank = parseRankName(owner.rank);
-      for (uint32_t at = byName.next(ref.tensor); at != TensorsByName::none;
-           at = byName.next(at)) {
+      for (uint32_t at = checkpoint.next(ref.tensor); at != Checkpoint::none;
+           at = checkpoint.next(at)) {
         RankPlace other = parseRankName(checkpoint.tensors[at].rank);
         if (other.tp == rank.tp && other.pp != rank.pp && other.ep == rank.ep)
           compare(at, ref.tensor);
@@ -154,12 +152,12 @@ private:
   void compare(uint32_t copy, uint32_t owner) {
     const StoredTensor &a = checkpoint.tensors[copy],
                        &b = checkpoint.tensors[owner];
-    if (a.shape != b.shape || a.dtype != b.dtype) {
+    if (*a.shape != *b.shape || a.dtype != b.dtype) {
       diagnostics.error(
           {}, fmt::format("{} ({}) is {} {}, its copy {} ({}) {} {}", b.name,
-                          b.rank, safetensorsName(b.dtype), toString(b.shape),
+                          b.rank, safetensorsName(b.dtype), toString(*b.shape),
                           a.name, a.rank, safetensorsName(a.dtype),
-                          toString(a.shape)));
+                          toString(*a.shape)));
       return;
     }
     binding.comparisons.push_back(wholeComparison(checkpoint, copy, owner));
@@ -170,15 +168,15 @@ private:
     for (const dsl::TiedCopy &tie : model.ties) {
       if (tie.side != dsl::Side::Megatron)
         continue;
-      for (uint32_t at = byName.find(tie.copy); at != TensorsByName::none;
-           at = byName.next(at)) {
+      for (uint32_t at = checkpoint.find(tie.copy); at != Checkpoint::none;
+           at = checkpoint.next(at)) {
         coverage.use(at);
         RankPlace rank = parseRankName(checkpoint.tensors[at].rank);
-        uint32_t owner = byName.find(tie.owner);
-        while (owner != TensorsByName::none &&
+        uint32_t owner = checkpoint.find(tie.owner);
+        while (owner != Checkpoint::none &&
                parseRankName(checkpoint.tensors[owner].rank).tp != rank.tp)
-          owner = byName.next(owner);
-        if (owner != TensorsByName::none && input.options.copies != "drop")
+          owner = checkpoint.next(owner);
+        if (owner != Checkpoint::none && input.options.copies != "drop")
           compare(at, owner);
       }
     }
@@ -304,9 +302,9 @@ private:
   const Checkpoint &checkpoint;
   const BindInput &input;
   dsl::Diagnostics &diagnostics;
-  const TensorsByName &byName;
   Coverage coverage;
-  NameUses reads, writes;
+  TensorUses reads;
+  NameUses writes;
   Binding binding;
   ClassTable classes{binding};
   std::vector<std::pair<std::string, uint32_t>> missing;

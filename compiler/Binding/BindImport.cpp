@@ -12,14 +12,12 @@ class Importer {
 public:
   Importer(const BindInput &input, dsl::Diagnostics &diagnostics)
       : model(input.model), checkpoint(input.checkpoint), input(input),
-        diagnostics(diagnostics), byName(input.byName),
-        coverage(input.checkpoint, byName), reads(input.model, diagnostics),
-        writes(input.model, diagnostics) {}
+        diagnostics(diagnostics), coverage(input.checkpoint),
+        reads(input.checkpoint, input.model, diagnostics),
+        writes(input.model, dsl::Side::Megatron, diagnostics) {}
 
   Binding bind() {
     binding.direction = Direction::Import;
-    reads.reserve(checkpoint.tensors.size() * 2);
-    writes.reserve(model.instances.size() * 2);
     for (uint32_t i = 0; i != model.instances.size(); ++i)
       bindInstance(i);
     coverage.tieHfCopies(input, binding, diagnostics);
@@ -53,17 +51,17 @@ private:
   /// Finds one HF tensor and, if it is quantised, its scales.
   bool bindOperand(const std::string &name, uint32_t instance,
                    OperandType &type) {
-    uint32_t tensor = byName.find(name);
-    if (tensor == TensorsByName::none) {
+    uint32_t tensor = checkpoint.find(name);
+    if (tensor == Checkpoint::none) {
       missing.emplace_back(name, instance);
       return false;
     }
-    reads.use(name, instance,
+    reads.use(tensor, instance,
               "read on import, and would be written on export, by");
     coverage.use(tensor);
     const StoredTensor &stored = checkpoint.tensors[tensor];
     type.dtype = stored.dtype;
-    type.shape = stored.shape;
+    type.shape = *stored.shape;
     refs.push_back({tensor, 0});
     return stored.dtype != DType::F8_E4M3 || bindScale(stored, instance, type);
   }
@@ -72,34 +70,35 @@ private:
   /// tensor [ceil(M / rows), ceil(N / columns)] named `<weight>_scale_inv`.
   bool bindScale(const StoredTensor &weight, uint32_t instance,
                  OperandType &type) {
+    const Shape &shape = *weight.shape;
     Shape expected;
-    if (weight.shape.rank() == 2)
-      expected = {(weight.shape[0] + input.blockRows - 1) / input.blockRows,
-                  (weight.shape[1] + input.blockColumns - 1) /
-                      input.blockColumns};
-    std::string name = weight.name + "_scale_inv";
+    if (shape.rank() == 2)
+      expected = {(shape[0] + input.blockRows - 1) / input.blockRows,
+                  (shape[1] + input.blockColumns - 1) / input.blockColumns};
+    std::string name(weight.name);
+    name += "_scale_inv";
     const dsl::Mapping &mapping =
         model.mappings[model.instances[instance].mapping];
-    uint32_t tensor = byName.find(name);
-    if (tensor == TensorsByName::none) {
+    uint32_t tensor = checkpoint.find(name);
+    if (tensor == Checkpoint::none) {
       missingScales.push_back({name, toString(expected), instance});
       return false;
     }
     coverage.use(tensor);
     const StoredTensor &scale = checkpoint.tensors[tensor];
-    if (scale.dtype != DType::F32 || scale.shape != expected ||
+    if (scale.dtype != DType::F32 || *scale.shape != expected ||
         expected.empty()) {
       ruleError(
           mapping,
           fmt::format("{} is {} {}; the scales of {} {} in blocks of {} x {} "
                       "are F32 {}",
-                      name, safetensorsName(scale.dtype), toString(scale.shape),
-                      weight.name, toString(weight.shape), input.blockRows,
-                      input.blockColumns, toString(expected)),
+                      name, safetensorsName(scale.dtype),
+                      toString(*scale.shape), weight.name, toString(shape),
+                      input.blockRows, input.blockColumns, toString(expected)),
           diagnostics);
       return false;
     }
-    type.scale = BlockScale{DType::F32, scale.shape, input.blockRows,
+    type.scale = BlockScale{DType::F32, *scale.shape, input.blockRows,
                             input.blockColumns};
     refs.push_back({tensor, 0});
     return true;
@@ -247,9 +246,9 @@ private:
   const Checkpoint &checkpoint;
   const BindInput &input;
   dsl::Diagnostics &diagnostics;
-  const TensorsByName &byName;
   Coverage coverage;
-  NameUses reads, writes;
+  TensorUses reads;
+  NameUses writes;
   Binding binding;
   ClassTable classes{binding};
   std::vector<std::pair<std::string, uint32_t>> missing;

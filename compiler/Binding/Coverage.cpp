@@ -36,7 +36,7 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
     fixed = fixed.substr(0, fixed.find('*'));
     size_t count = 0;
     for (uint32_t i = 0; i != used.size(); ++i) {
-      const std::string &name = checkpoint.tensors[i].name;
+      std::string_view name = checkpoint.tensors[i].name;
       if (!name.starts_with(fixed) || !matches(pattern.pattern, name))
         continue;
       ++count;
@@ -68,8 +68,8 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
   auto tie = [&](const dsl::TiedCopy &copy, std::string_view suffix) {
     std::string copyName = copy.copy + std::string(suffix);
     std::string ownerName = copy.owner + std::string(suffix);
-    uint32_t at = byName.find(copyName), owner = byName.find(ownerName);
-    if (at == TensorsByName::none)
+    uint32_t at = checkpoint.find(copyName), owner = checkpoint.find(ownerName);
+    if (at == Checkpoint::none)
       return false;
     if (used[at])
       diagnostics.error(copy.where,
@@ -79,7 +79,7 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
     used[at] = true;
     if (drop)
       return true;
-    if (owner == TensorsByName::none) {
+    if (owner == Checkpoint::none) {
       diagnostics.error(copy.where,
                         fmt::format("{} is tied to {}, which is not in {}",
                                     copyName, ownerName, checkpoint.root));
@@ -87,13 +87,13 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
     }
     const StoredTensor &a = checkpoint.tensors[at],
                        &b = checkpoint.tensors[owner];
-    if (a.shape != b.shape || a.dtype != b.dtype)
+    if (*a.shape != *b.shape || a.dtype != b.dtype)
       diagnostics.error(
           copy.where,
           fmt::format("{} is {} {}, but {} to which it is tied is {} {}; "
                       "--copies drop leaves it out",
-                      copyName, safetensorsName(a.dtype), toString(a.shape),
-                      ownerName, safetensorsName(b.dtype), toString(b.shape)));
+                      copyName, safetensorsName(a.dtype), toString(*a.shape),
+                      ownerName, safetensorsName(b.dtype), toString(*b.shape)));
     else
       binding.comparisons.push_back(wholeComparison(checkpoint, at, owner));
     return true;
@@ -119,7 +119,7 @@ std::vector<std::string> Coverage::leftOver() const {
   for (uint32_t i = 0; i != used.size(); ++i)
     if (!used[i] &&
         (names.empty() || names.back() != checkpoint.tensors[i].name))
-      names.push_back(checkpoint.tensors[i].name);
+      names.emplace_back(checkpoint.tensors[i].name);
   return names;
 }
 

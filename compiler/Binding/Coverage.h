@@ -8,9 +8,8 @@ namespace mbc::compiler {
 /// Which tensors of a checkpoint have been accounted for.
 class Coverage {
 public:
-  Coverage(const Checkpoint &checkpoint, const TensorsByName &byName)
-      : checkpoint(checkpoint), byName(byName),
-        used(checkpoint.tensors.size()) {}
+  explicit Coverage(const Checkpoint &checkpoint)
+      : checkpoint(checkpoint), used(checkpoint.tensors.size()) {}
 
   void use(uint32_t tensor) { used[tensor] = true; }
 
@@ -29,7 +28,6 @@ public:
 
 private:
   const Checkpoint &checkpoint;
-  const TensorsByName &byName;
   std::vector<bool> used;
 };
 

@@ -4,22 +4,16 @@
 
 namespace mbc::compiler {
 
-static Shape zeros(size_t rank) {
-  Shape shape;
-  for (size_t dim = 0; dim != rank; ++dim)
-    shape.push_back(0);
-  return shape;
-}
-
 StoredOperand chunkParts(const Checkpoint &checkpoint, uint32_t tensor) {
   const StoredTensor &stored = checkpoint.tensors[tensor];
   StoredOperand operand;
   operand.type.dtype = stored.dtype;
-  operand.type.shape = stored.shape;
+  operand.type.shape = *stored.shape;
   for (uint32_t i = 0; i != stored.pieces.size(); ++i) {
     const StoredPiece &piece = stored.pieces[i];
     operand.type.parts.push_back(
-        {piece.shape, {{zeros(piece.shape.rank()), piece.start, piece.shape}}});
+        {*piece.shape,
+         {{Shape::zeros(piece.shape->rank()), *piece.start, *piece.shape}}});
     operand.refs.push_back({tensor, i});
   }
   return operand;
@@ -70,7 +64,8 @@ static StoredPart placeLocal(const Shape &local, const Cut &cut, int64_t rank,
   StoredPart part{local, {}};
   int64_t inLocal = 0, inWhole = 0;
   for (int64_t section : cut.sections) {
-    Placement placement{zeros(local.rank()), zeros(local.rank()), local};
+    Placement placement{Shape::zeros(local.rank()), Shape::zeros(local.rank()),
+                        local};
     placement.local[cut.dim] = inLocal;
     placement.global[cut.dim] = inWhole + rank * (section / ranks);
     placement.shape[cut.dim] = section / ranks;
@@ -81,40 +76,39 @@ static StoredPart placeLocal(const Shape &local, const Cut &cut, int64_t rank,
   return part;
 }
 
-Result<StoredOperand> rankParts(const Checkpoint &checkpoint,
-                                const TensorsByName &byName, uint32_t tensor,
+Result<StoredOperand> rankParts(const Checkpoint &checkpoint, uint32_t tensor,
                                 const dsl::Shard &shard,
                                 const ParallelLayout &layout,
                                 const std::vector<int64_t> &sections) {
   const StoredTensor &first = checkpoint.tensors[tensor];
   int64_t ranks = shard.expert ? layout.etp : layout.tp;
-  Cut cut = cutOf(shard, first.shape, ranks, sections);
+  Cut cut = cutOf(shard, *first.shape, ranks, sections);
   StoredOperand operand;
   operand.type.dtype = first.dtype;
-  operand.type.shape = first.shape;
+  operand.type.shape = *first.shape;
   if (!cut.isCut) {
     operand.refs.push_back({tensor, 0});
     return operand;
   }
-  operand.type.shape[cut.dim] = first.shape[cut.dim] * ranks;
-  std::vector<uint32_t> ofRank(ranks, TensorsByName::none);
-  for (uint32_t at = tensor; at != TensorsByName::none; at = byName.next(at)) {
+  operand.type.shape[cut.dim] = (*first.shape)[cut.dim] * ranks;
+  std::vector<uint32_t> ofRank(ranks, Checkpoint::none);
+  for (uint32_t at = tensor; at != Checkpoint::none; at = checkpoint.next(at)) {
     RankPlace rank = parseRankName(checkpoint.tensors[at].rank);
     int64_t index = shard.expert ? rank.tp % layout.etp : rank.tp;
-    if (index < ranks && ofRank[index] == TensorsByName::none)
+    if (index < ranks && ofRank[index] == Checkpoint::none)
       ofRank[index] = at;
   }
   for (int64_t rank = 0; rank != ranks; ++rank) {
-    if (ofRank[rank] == TensorsByName::none)
+    if (ofRank[rank] == Checkpoint::none)
       return fail("{}: TP rank {} of {} has no file with it", first.name, rank,
                   ranks);
     const StoredTensor &local = checkpoint.tensors[ofRank[rank]];
-    if (local.shape != first.shape || local.dtype != first.dtype)
+    if (*local.shape != *first.shape || local.dtype != first.dtype)
       return fail("{} is {} {} on rank {} and {} {} on rank {}", first.name,
-                  safetensorsName(first.dtype), toString(first.shape),
+                  safetensorsName(first.dtype), toString(*first.shape),
                   first.rank, safetensorsName(local.dtype),
-                  toString(local.shape), local.rank);
-    operand.type.parts.push_back(placeLocal(local.shape, cut, rank, ranks));
+                  toString(*local.shape), local.rank);
+    operand.type.parts.push_back(placeLocal(*local.shape, cut, rank, ranks));
     operand.refs.push_back({ofRank[rank], 0});
   }
   return operand;

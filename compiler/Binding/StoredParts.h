@@ -18,8 +18,7 @@ StoredOperand chunkParts(const Checkpoint &checkpoint, uint32_t tensor);
 /// Of per-rank files: the parts are the local tensors of the TP (or ETP)
 /// ranks. `sections` are the whole tensor's section extents where the rule's
 /// shard has sections. Fails if a rank's tensor is missing or misshapen.
-Result<StoredOperand> rankParts(const Checkpoint &checkpoint,
-                                const TensorsByName &byName, uint32_t tensor,
+Result<StoredOperand> rankParts(const Checkpoint &checkpoint, uint32_t tensor,
                                 const dsl::Shard &shard,
                                 const ParallelLayout &layout,
                                 const std::vector<int64_t> &sections);

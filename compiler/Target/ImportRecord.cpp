@@ -19,6 +19,11 @@ std::string specHash(const std::string &text) {
 /// ["name","dtype","file"] a line: by far the largest part of the record, so
 /// it is written directly.
 static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
+  size_t bytes = 0;
+  for (const StoredTensor &tensor : checkpoint.tensors)
+    bytes += tensor.name.size() +
+             checkpoint.files[tensor.pieces.front().file].path.size() + 24;
+  out.reserve(out.size() + bytes);
   out += "\"tensors\": [";
   bool first = true;
   for (const StoredTensor &tensor : checkpoint.tensors) {
@@ -56,7 +61,7 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
     text.pop_back();
   text += ",\n";
   appendTensors(text, input.checkpoint);
-  return text + "}\n";
+  return text += "}\n";
 }
 
 static std::vector<std::string> strings(const Json &object, const char *field) {

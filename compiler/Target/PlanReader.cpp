@@ -3,7 +3,6 @@
 #include "runtime/Json.h"
 #include "runtime/Plan.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
@@ -68,39 +67,46 @@ public:
       for (size_t at = 0; at != kind->sources()->size(); ++at)
         add(*kind->inputs()->Get(at % inputs), kind->sources()->Get(at));
     }
+    for (size_t i = 0; i != pieces.size(); ++i)
+      checkpoint.tensors[i].pieces =
+          store->keep(std::span<const StoredPiece>(pieces[i]));
+    checkpoint.stores.push_back(store);
+    checkpoint.indexNames();
   }
 
 private:
   /// A source's name is the tensor's, with the rank in brackets if it has one.
   void add(const plan::Input &input, uint32_t source) {
-    std::string name = plan.source_names()->Get(source)->str(), rank;
-    if (size_t bracket = name.find(" ("); bracket != std::string::npos) {
-      rank = name.substr(bracket + 2, name.size() - bracket - 3);
-      name.resize(bracket);
-    }
-    auto [it, isNew] =
-        known.try_emplace({name, rank}, checkpoint.tensors.size());
+    std::string_view full = plan.source_names()->Get(source)->string_view();
+    auto [it, isNew] = known.try_emplace(full, checkpoint.tensors.size());
     if (isNew) {
-      StoredTensor tensor;
+      std::string_view name = store->keep(full), rank;
+      if (size_t bracket = name.find(" ("); bracket != name.npos) {
+        rank = name.substr(bracket + 2, name.size() - bracket - 3);
+        name = name.substr(0, bracket);
+      }
+      StoredTensor &tensor = checkpoint.tensors.emplace_back();
       tensor.name = name;
       tensor.rank = rank;
       tensor.dtype = static_cast<DType>(input.dtype());
-      tensor.shape = shapeOf(input.whole());
-      checkpoint.tensors.push_back(std::move(tensor));
+      tensor.shape = store->keep(shapeOf(input.whole()));
+      pieces.emplace_back();
     }
     const plan::Source *place = plan.sources()->Get(source);
-    StoredPiece piece{place->file(), place->offset(), shapeOf(input.start()),
-                      shapeOf(input.shape())};
-    std::vector<StoredPiece> &pieces = checkpoint.tensors[it->second].pieces;
-    for (const StoredPiece &other : pieces)
-      if (other.start == piece.start)
+    StoredPiece piece{place->file(), place->offset(),
+                      store->keep(shapeOf(input.start())),
+                      store->keep(shapeOf(input.shape()))};
+    for (const StoredPiece &other : pieces[it->second])
+      if (other.start == piece.start) // equal shapes are kept once
         return;
-    pieces.push_back(piece);
+    pieces[it->second].push_back(piece);
   }
 
   const plan::Plan &plan;
   Checkpoint &checkpoint;
-  std::map<std::pair<std::string, std::string>, size_t> known;
+  std::shared_ptr<HeaderStore> store = std::make_shared<HeaderStore>();
+  std::unordered_map<std::string_view, size_t> known; ///< names with ranks
+  std::vector<std::vector<StoredPiece>> pieces;       ///< of each tensor
 };
 } // namespace
 

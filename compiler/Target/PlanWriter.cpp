@@ -5,23 +5,32 @@
 #include "runtime/TorchArchive.h"
 
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
 
 namespace mbc::compiler {
 
 namespace fb = flatbuffers;
 
 namespace {
+/// Room for a plan. Pages that are not used cost nothing; growing copies all.
+constexpr size_t initialBytes = 64 << 20;
+
 class PlanWriter {
 public:
   PlanWriter(const PlanContent &content, const Checkpoint &checkpoint,
              const Binding &binding, const TensorProgram &program,
              const Target &target)
       : content(content), checkpoint(checkpoint), binding(binding),
-        program(program), target(target), builder(1 << 20) {}
+        program(program), target(target), builder(initialBytes) {}
 
-  Result<std::string> write() {
+  Result<fb::DetachedBuffer> write() {
+    if (Result<void> read = readHeaders(); !read)
+      return std::unexpected(read.error());
+    // A FlatBuffer is written from its end, and the seal comes after it.
+    std::string seal = planSeal({});
+    builder.PushBytes(reinterpret_cast<const uint8_t *>(seal.data()),
+                      seal.size());
     numberSources();
-    measureHeaders();
     std::vector<fb::Offset<plan::Class>> classes;
     for (size_t c = 0; c != binding.classes.size(); ++c) {
       size_t expected = binding.classes[c].instances.size() *
@@ -33,22 +42,26 @@ public:
       classes.push_back(writeClass(c));
     }
     finish(classes);
-    if (unread)
-      return std::unexpected(*unread);
-    if (builder.GetSize() > 0x7fffffffu)
+    std::span<uint8_t> bytes(builder.GetBufferPointer(),
+                             builder.GetSize() - seal.size());
+    if (bytes.size() > 0x7fffffffu)
       return fail("the plan takes {} bytes, more than the 2 GiB of its format",
-                  builder.GetSize());
-    std::span<const uint8_t> bytes(builder.GetBufferPointer(),
-                                   builder.GetSize());
-    return std::string(reinterpret_cast<const char *>(bytes.data()),
-                       bytes.size()) +
-           planSeal(bytes);
+                  bytes.size());
+    seal = planSeal(bytes);
+    std::copy(seal.begin(), seal.end(), bytes.end());
+    return builder.Release();
   }
 
 private:
   /// Every piece of every tensor that is used gets a number.
   void numberSources() {
-    sourceOf.resize(checkpoint.tensors.size());
+    uint32_t pieces = 0;
+    firstPiece.reserve(checkpoint.tensors.size());
+    for (const StoredTensor &tensor : checkpoint.tensors) {
+      firstPiece.push_back(pieces);
+      pieces += tensor.pieces.size();
+    }
+    sourceOfPiece.assign(pieces, UINT32_MAX);
     for (const BoundClass &bound : binding.classes)
       for (const SourceRef &ref : bound.refs)
         number(ref);
@@ -59,46 +72,65 @@ private:
     }
   }
 
+  uint32_t &sourceOf(const SourceRef &ref) {
+    return sourceOfPiece[firstPiece[ref.tensor] + ref.piece];
+  }
+
   void number(const SourceRef &ref) {
-    std::vector<uint32_t> &pieces = sourceOf[ref.tensor];
-    const StoredTensor &tensor = checkpoint.tensors[ref.tensor];
-    if (pieces.empty())
-      pieces.assign(tensor.pieces.size(), UINT32_MAX);
-    if (pieces[ref.piece] != UINT32_MAX)
+    uint32_t &source = sourceOf(ref);
+    if (source != UINT32_MAX)
       return;
-    pieces[ref.piece] = sources.size();
+    source = sources.size();
+    const StoredTensor &tensor = checkpoint.tensors[ref.tensor];
     const StoredPiece &piece = tensor.pieces[ref.piece];
     sources.push_back(plan::Source(piece.file, piece.offset));
-    const std::string &rank = tensor.rank;
-    names.push_back(builder.CreateString(
-        rank.empty() ? tensor.name
-                     : fmt::format("{} ({})", tensor.name, rank)));
+    std::string_view rank = tensor.rank;
+    names.push_back(rank.empty() ? builder.CreateString(tensor.name)
+                                 : builder.CreateString(fmt::format(
+                                       "{} ({})", tensor.name, rank)));
   }
 
-  /// What comes before a file's first tensor is its header.
-  void measureHeaders() {
+  /// A file of the source, and what a run compares with it.
+  struct SourceFile {
+    std::string path;
+    uint64_t header = UINT64_MAX; ///< bytes, at most all of the file
+    uint64_t size = 0;
+    uint32_t crc = 0; ///< of the header
+  };
+
+  /// What comes before a file's first tensor is its header; an input counts
+  /// whole.
+  Result<void> readHeaders() {
     for (const StoredFile &file : checkpoint.files)
-      headerBytes.push_back(file.size);
+      sourceFiles.push_back({.path = file.path});
     for (const StoredTensor &tensor : checkpoint.tensors)
-      for (const StoredPiece &piece : tensor.pieces)
-        headerBytes[piece.file] =
-            std::min(headerBytes[piece.file], piece.offset);
+      for (const StoredPiece &piece : tensor.pieces) {
+        uint64_t &header = sourceFiles[piece.file].header;
+        header = std::min(header, piece.offset);
+      }
+    for (const std::string &path : content.inputs)
+      sourceFiles.push_back({.path = path});
+    std::vector<Result<void>> read(sourceFiles.size());
+    tbb::parallel_for(size_t{0}, read.size(),
+                      [&](size_t i) { read[i] = readHeader(sourceFiles[i]); });
+    for (Result<void> &result : read)
+      if (!result)
+        return result;
+    return {};
   }
 
-  fb::Offset<plan::SourceFile> writeSourceFile(const std::string &path,
-                                               uint64_t header) {
-    Result<InputFile> file = InputFile::open(joinPath(checkpoint.root, path));
-    uint64_t size = file ? file->size() : 0;
-    Result<std::string> bytes =
-        file ? file->readAt(0, std::min(header, size))
-             : Result<std::string>(std::unexpected(file.error()));
-    if (!bytes) {
-      unread = bytes.error();
-      return 0;
-    }
-    return plan::CreateSourceFile(builder, builder.CreateString(path), size,
-                                  bytes->size(),
-                                  crc32(0, std::as_bytes(std::span(*bytes))));
+  Result<void> readHeader(SourceFile &source) const {
+    Result<InputFile> file =
+        InputFile::open(joinPath(checkpoint.root, source.path));
+    if (!file)
+      return std::unexpected(file.error());
+    source.size = file->size();
+    source.header = std::min(source.header, source.size);
+    Result<std::string> bytes = file->readAt(0, source.header);
+    if (!bytes)
+      return std::unexpected(bytes.error());
+    source.crc = crc32(0, std::as_bytes(std::span(*bytes)));
+    return {};
   }
 
   static std::string placeOf(const BoundClass &bound) {
@@ -156,23 +188,22 @@ private:
       return builder.CreateVector(shape.begin(), shape.rank());
     };
     return plan::CreateInput(builder, static_cast<uint8_t>(input.dtype),
-                             input.elements, vector(piece.shape),
-                             vector(piece.start), vector(tensor.shape));
+                             input.elements, vector(*piece.shape),
+                             vector(*piece.start), vector(*tensor.shape));
   }
 
   /// instances x inputs: which source each input of each instance is.
   std::vector<uint32_t> sourceRows(const BoundClass &bound,
-                                   const FusedClass &fused) const {
+                                   const FusedClass &fused) {
     std::vector<uint32_t> at;
     for (const FusedInput &input : fused.inputs)
       at.push_back(refOf(input, bound));
     std::vector<uint32_t> rows;
     rows.reserve(bound.instances.size() * at.size());
     for (size_t row = 0; row != bound.instances.size(); ++row)
-      for (uint32_t index : at) {
-        const SourceRef &ref = bound.refs[row * bound.refsPerInstance + index];
-        rows.push_back(sourceOf[ref.tensor][ref.piece]);
-      }
+      for (uint32_t index : at)
+        rows.push_back(
+            sourceOf(bound.refs[row * bound.refsPerInstance + index]));
     return rows;
   }
 
@@ -230,7 +261,7 @@ private:
   std::vector<fb::Offset<plan::Comparison>> comparisons() {
     std::vector<fb::Offset<plan::Comparison>> written;
     for (const BoundComparison &comparison : binding.comparisons) {
-      int64_t copy = sourceOf[comparison.copy.tensor][comparison.copy.piece];
+      int64_t copy = sourceOf(comparison.copy);
       auto copyName = builder.CreateString(comparison.copyName);
       if (!comparison.hasOwner) {
         written.push_back(plan::CreateComparison(
@@ -238,7 +269,7 @@ private:
             0, comparison.copyOffset, 0));
         continue;
       }
-      int64_t owner = sourceOf[comparison.owner.tensor][comparison.owner.piece];
+      int64_t owner = sourceOf(comparison.owner);
       written.push_back(plan::CreateComparison(
           builder, owner, copy, comparison.bytes, comparison.rowBytes,
           builder.CreateString(comparison.ownerName), copyName,
@@ -248,12 +279,11 @@ private:
   }
 
   void finish(const std::vector<fb::Offset<plan::Class>> &classes) {
-    std::vector<fb::Offset<plan::SourceFile>> sourceFiles;
-    for (uint32_t f = 0; f != checkpoint.files.size(); ++f)
-      sourceFiles.push_back(
-          writeSourceFile(checkpoint.files[f].path, headerBytes[f]));
-    for (const std::string &path : content.inputs)
-      sourceFiles.push_back(writeSourceFile(path, UINT64_MAX));
+    std::vector<fb::Offset<plan::SourceFile>> sourceFilesWritten;
+    for (const SourceFile &file : sourceFiles)
+      sourceFilesWritten.push_back(
+          plan::CreateSourceFile(builder, builder.CreateString(file.path),
+                                 file.size, file.header, file.crc));
     std::vector<fb::Offset<plan::TargetTensor>> tensors;
     for (const TargetTensor &tensor : target.tensors)
       tensors.push_back(plan::CreateTargetTensor(
@@ -261,6 +291,7 @@ private:
           static_cast<uint8_t>(tensor.dtype),
           builder.CreateVector(tensor.shape.begin(), tensor.shape.rank())));
     std::vector<plan::Item> items;
+    items.reserve(target.items.size());
     for (const TargetItem &item : target.items)
       items.push_back(plan::Item(item.file, item.tensor, item.rank, item.start,
                                  item.offset));
@@ -286,7 +317,7 @@ private:
     // Vectors first: a table is not open while its parts are written.
     auto family = builder.CreateString(content.family);
     auto summary = builder.CreateString(content.summary);
-    auto sourceFilesAt = builder.CreateVector(sourceFiles);
+    auto sourceFilesAt = builder.CreateVector(sourceFilesWritten);
     auto sourcesAt = builder.CreateVectorOfStructs(sources);
     auto namesAt = builder.CreateVector(names);
     auto classesAt = builder.CreateVector(classes);
@@ -344,19 +375,19 @@ private:
   const TensorProgram &program;
   const Target &target;
   fb::FlatBufferBuilder builder;
-  std::vector<uint64_t> headerBytes;           ///< of each file
-  std::optional<Error> unread;                 ///< a file that cannot be read
-  std::vector<std::vector<uint32_t>> sourceOf; ///< tensor, piece -> source
+  std::vector<SourceFile> sourceFiles;
+  std::vector<uint32_t> firstPiece; ///< of each tensor, among all pieces
+  std::vector<uint32_t> sourceOfPiece;
   std::vector<plan::Source> sources;
   std::vector<fb::Offset<fb::String>> names;
 };
 } // namespace
 
-Result<std::string> writePlan(const PlanContent &content,
-                              const Checkpoint &checkpoint,
-                              const Binding &binding,
-                              const TensorProgram &program,
-                              const Target &target) {
+Result<fb::DetachedBuffer> writePlan(const PlanContent &content,
+                                     const Checkpoint &checkpoint,
+                                     const Binding &binding,
+                                     const TensorProgram &program,
+                                     const Target &target) {
   return PlanWriter(content, checkpoint, binding, program, target).write();
 }
 

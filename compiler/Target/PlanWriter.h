@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/Bind.h"
 #include "compiler/Target/Target.h"
+#include "runtime/Plan_generated.h"
 
 #include <string>
 #include <vector>
@@ -28,12 +29,12 @@ struct PlanContent {
   std::vector<std::string> notes;
 };
 
-/// The plan as a FlatBuffer. Fails if the tables do not fit together or the
-/// plan would pass the format's limit of 2 GiB.
-Result<std::string> writePlan(const PlanContent &content,
-                              const Checkpoint &checkpoint,
-                              const Binding &binding,
-                              const TensorProgram &program,
-                              const Target &target);
+/// The plan, a FlatBuffer and its seal. Fails if the tables do not fit together
+/// or the plan would pass the format's limit of 2 GiB.
+Result<flatbuffers::DetachedBuffer> writePlan(const PlanContent &content,
+                                              const Checkpoint &checkpoint,
+                                              const Binding &binding,
+                                              const TensorProgram &program,
+                                              const Target &target);
 
 } // namespace mbc::compiler

@@ -84,6 +84,16 @@ TEST_F(HfDirectory, TensorInTwoFiles) {
                        "m2.safetensors; remove one");
 }
 
+TEST_F(HfDirectory, TensorTwiceInAHeader) {
+  std::string_view header =
+      R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+      R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  directory_.write("model.safetensors", bytes.append(header).append("xx"));
+  EXPECT_EQ(failure(), "/model.safetensors: tensor a: is in the header twice");
+}
+
 TEST_F(HfDirectory, IndexEntriesThatLeaveTheDirectory) {
   weights("m.safetensors", {"a"});
   for (std::string_view name : {"../outside.safetensors", "/tmp/x.safetensors",

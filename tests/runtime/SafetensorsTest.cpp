@@ -25,7 +25,7 @@ protected:
   Result<std::vector<StoredTensor>> read(std::string_view bytes) {
     directory_.write("f", bytes);
     auto file = InputFile::open(path());
-    return readSafetensors(*file, 3);
+    return reader_.read(*file, 3);
   }
   /// The message, with the file's path cut off.
   std::string failure(std::string_view bytes) {
@@ -37,6 +37,7 @@ protected:
   std::string path() const { return directory_ / "f"; }
 
   test::TemporaryDirectory directory_;
+  SafetensorsReader reader_;
 };
 
 TEST_F(Safetensors, TensorsComeInTheOrderOfTheirOffsets) {
@@ -49,9 +50,9 @@ TEST_F(Safetensors, TensorsComeInTheOrderOfTheirOffsets) {
   ASSERT_EQ(tensors->size(), 2u);
   EXPECT_EQ((*tensors)[0].name, "a");
   EXPECT_EQ((*tensors)[0].dtype, DType::BF16);
-  EXPECT_EQ((*tensors)[1].shape, (Shape{2, 3}));
+  EXPECT_EQ(*(*tensors)[1].shape, (Shape{2, 3}));
   // 8 bytes of length, a header of 133 bytes, 4 bytes of tensor a.
-  const StoredPiece &piece = (*tensors)[1].pieces.at(0);
+  const StoredPiece &piece = (*tensors)[1].pieces.front();
   EXPECT_EQ(piece.offset, std::filesystem::file_size(path()) - 24);
   EXPECT_EQ(piece.file, 3u);
 }
@@ -64,9 +65,9 @@ TEST_F(Safetensors, EmptyAndScalarTensorsAtBothEnds) {
                8));
   ASSERT_TRUE(tensors) << tensors.error().message;
   ASSERT_EQ(tensors->size(), 3u);
-  EXPECT_EQ((*tensors)[0].shape, (Shape{0, 16}));
-  EXPECT_EQ((*tensors)[1].shape, Shape());
-  EXPECT_EQ((*tensors)[2].shape, (Shape{3, 0}));
+  EXPECT_EQ(*(*tensors)[0].shape, (Shape{0, 16}));
+  EXPECT_EQ(*(*tensors)[1].shape, Shape());
+  EXPECT_EQ(*(*tensors)[2].shape, (Shape{3, 0}));
 }
 
 TEST_F(Safetensors, LengthsThatLie) {
@@ -162,14 +163,6 @@ TEST_F(Safetensors, AllUnknownDTypesInOneMessage) {
             ": unknown dtype of a (F8_E3M4), c (XYZ); known are F64, F32, F16, "
             "BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, F8_E4M3, "
             "F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ, F8_E8M0, C64");
-}
-
-TEST_F(Safetensors, NamesOnlyOnce) {
-  EXPECT_EQ(failure(fileWith(
-                R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                2)),
-            ": tensor a: is in the header twice");
 }
 
 TEST_F(Safetensors, MetadataHoldsStrings) {

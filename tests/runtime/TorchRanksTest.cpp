@@ -48,7 +48,7 @@ std::string nameOf(const Checkpoint &checkpoint, std::string_view folder,
   for (const StoredTensor &tensor : checkpoint.tensors)
     if (checkpoint.files[tensor.pieces[0].file].path.starts_with(folder) &&
         (tensor.key.empty() ? tensor.name : tensor.key) == key)
-      return tensor.name;
+      return std::string(tensor.name);
   return "none";
 }
 
