@@ -32,27 +32,65 @@ int callCompiler(CompilerFunction mbc_compiler::*function,
   return ((*compiler)->*function)(&options, out, {toStream, stderr});
 }
 
-/// Makes `path` a file with these bytes. On failure nothing has changed.
-Result<void> replaceFile(const std::string &path, std::string_view bytes) {
-  std::error_code error;
-  std::filesystem::file_status found = std::filesystem::status(path, error);
-  if (exists(found) && !is_regular_file(found))
-    return fail("{}: is not a regular file: give the name of a new file, or of "
-                "one to replace",
-                path);
-  std::string temporary = path + ".partial";
-  std::filesystem::remove(temporary, error);
-  Result<void> done = writeWholeFile(temporary, bytes);
-  if (done)
-    done = renamePath(temporary, path);
-  if (!done)
-    std::filesystem::remove(temporary, error);
-  return done;
-}
+/// A file that takes the place of `path` once all of it is written. It is begun
+/// with its first bytes; on failure nothing has changed.
+class NewFile {
+public:
+  explicit NewFile(std::string path)
+      : path_(std::move(path)), temporary_(path_ + ".partial") {}
+  NewFile(const NewFile &) = delete;
+  ~NewFile() {
+    std::error_code error;
+    if (file_)
+      std::filesystem::remove(temporary_, error);
+  }
 
-std::string_view textOf(const std::vector<uint8_t> &bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
+  mbc_sink sink() {
+    auto append = [](void *file, const char *bytes, size_t count) {
+      static_cast<NewFile *>(file)->append({bytes, count});
+    };
+    return {append, this};
+  }
+
+  Result<void> publish() {
+    append({}); // there may have been no bytes
+    if (written_)
+      written_ = file_->sync();
+    if (written_)
+      written_ = renamePath(temporary_, path_);
+    return written_;
+  }
+
+private:
+  void append(std::string_view bytes) {
+    if (!file_ && written_) {
+      Result<OutputFile> created = create();
+      if (created)
+        file_ = std::move(*created);
+      else
+        written_ = std::unexpected(created.error());
+    }
+    if (written_)
+      written_ = file_->writeAt(size_, bytes);
+    size_ += bytes.size();
+  }
+
+  Result<OutputFile> create() const {
+    std::error_code error;
+    std::filesystem::file_status found = std::filesystem::status(path_, error);
+    if (exists(found) && !is_regular_file(found))
+      return fail("{}: is not a regular file: give the name of a new file, or "
+                  "of one to replace",
+                  path_);
+    std::filesystem::remove(temporary_, error);
+    return OutputFile::create(temporary_);
+  }
+
+  std::string path_, temporary_;
+  std::optional<OutputFile> file_;
+  uint64_t size_ = 0;
+  Result<void> written_; ///< the first failure
+};
 
 int execute(const Plan &plan, const std::string &source,
             const std::string &target, const ExecutionOptions &execution,
@@ -103,14 +141,14 @@ int convertCommand(const CompileOptions &compile,
 
 int compileCommand(const CompileOptions &compile, const OutputOptions &output,
                    const std::string &planFile) {
-  std::vector<uint8_t> bytes;
-  int status = callCompiler(&mbc_compiler::compile, compile.given(output),
-                            {toBytes, &bytes});
+  NewFile file(planFile);
+  int status =
+      callCompiler(&mbc_compiler::compile, compile.given(output), file.sink());
   if (status != 0)
     return status;
-  if (Result<void> written = replaceFile(planFile, textOf(bytes)); !written)
-    return report(written.error());
-  Result<Plan> plan = Plan::fromBytes(std::move(bytes), planFile);
+  if (Result<void> published = file.publish(); !published)
+    return report(published.error());
+  Result<Plan> plan = Plan::open(planFile);
   if (!plan)
     return report(plan.error());
   if (output.json)
@@ -144,13 +182,13 @@ int graphCommand(const CompileOptions &compile, const OutputOptions &output,
   if (file.empty())
     return callCompiler(&mbc_compiler::graph, compile.given(output),
                         {toStream, stdout});
-  std::vector<uint8_t> bytes;
-  int status = callCompiler(&mbc_compiler::graph, compile.given(output),
-                            {toBytes, &bytes});
+  NewFile text(file);
+  int status =
+      callCompiler(&mbc_compiler::graph, compile.given(output), text.sink());
   if (status != 0)
     return status;
-  if (Result<void> written = replaceFile(file, textOf(bytes)); !written)
-    return report(written.error());
+  if (Result<void> published = text.publish(); !published)
+    return report(published.error());
   return 0;
 }
 

@@ -126,34 +126,39 @@ TensorKey torchDistKey(std::string_view name, std::string_view section,
   std::vector<std::string_view> segments = split(name);
   Places places = locate(segments);
   TensorKey key;
-  std::vector<std::string> kept;
+  key.key.reserve(name.size() + section.size() + 16);
+  auto keep = [&key](std::string_view segment) {
+    if (!key.key.empty())
+      key.key += '.';
+    key.key += segment;
+  };
   for (size_t i = 0; i != segments.size(); ++i) {
     int at = static_cast<int>(i);
     if (at == places.layer && rules.layersStacked) {
       key.axes.push_back(rules.layers);
       key.index.push_back(*number(segments[i]));
     } else if (at == places.localExpert) {
-      // local_experts.{e}: the container is called `experts` in the file.
-      kept.back() = "experts";
       key.axes.push_back(rules.experts);
       key.index.push_back(*number(segments[i]));
     } else if (at == places.grouped) {
       key.axes.push_back(rules.experts);
       key.index.push_back(*number(segments[i].substr(places.stem)));
       if (places.stem != 0)
-        kept.emplace_back(segments[i].substr(0, places.stem));
+        keep(segments[i].substr(0, places.stem));
+    } else if (at + 1 == places.localExpert) {
+      // local_experts.{e}: the container is called `experts` in the file.
+      keep("experts");
     } else if (segments[i] == "mtp_model_layer" && rules.gptModel) {
-      kept.emplace_back("transformer_layer");
+      keep("transformer_layer");
     } else {
-      kept.emplace_back(segments[i]);
+      keep(segments[i]);
     }
     bool container = segments[i] == "experts" && places.grouped > at;
     if (container)
-      kept.emplace_back("experts");
+      keep("experts");
   }
   if (!section.empty())
-    kept.emplace_back(section);
-  key.key = join(kept);
+    keep(section);
   return key;
 }
 
