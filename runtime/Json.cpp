@@ -7,14 +7,19 @@
 namespace mbc {
 
 void appendJsonString(std::string &out, std::string_view text) {
+  auto isSpecial = [](char c) {
+    return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+  };
   out += '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+  for (auto at = text.begin();; ++at) {
+    auto plain = std::exchange(at, std::find_if(at, text.end(), isSpecial));
+    out.append(plain, at);
+    if (at == text.end())
+      break;
+    if (static_cast<unsigned char>(*at) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(*at));
     else
-      out += c;
+      (out += '\\') += *at;
   }
   out += '"';
 }

@@ -8,6 +8,7 @@ namespace {
 
 std::vector<std::string_view> split(std::string_view name) {
   std::vector<std::string_view> segments;
+  segments.reserve(16); // of one parameter's name, hardly ever more
   for (size_t begin = 0; begin <= name.size();) {
     size_t end = std::min(name.find('.', begin), name.size());
     segments.push_back(name.substr(begin, end - begin));

@@ -1,4 +1,5 @@
 #include "runtime/Safetensors.h"
+#include "runtime/Json.h"
 
 #include "tests/runtime/TemporaryDirectory.h"
 
@@ -188,6 +189,15 @@ TEST_F(Safetensors, PaddingWithZeroBytesIsRefused) {
       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})");
   header.append(3, '\0');
   EXPECT_NE(failure(fileWith(header, 1)), "no error");
+}
+
+TEST(JsonString, EscapesWhatJsonForbids) {
+  std::string out = "x";
+  appendJsonString(out, "\"a\\b\x01\x1f\xc3\xa4");
+  EXPECT_EQ(out, "x\"\\\"a\\\\b\\u0001\\u001f\xc3\xa4\"");
+  out.clear();
+  appendJsonString(out, "");
+  EXPECT_EQ(out, "\"\"");
 }
 
 TEST_F(Safetensors, WriterLayout) {
