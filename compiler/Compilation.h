@@ -39,6 +39,9 @@ public:
 
   /// The mapping as understood: a line a rule, with its number of instances.
   std::string mappingText() const;
+  /// What the round trip of each class was computed to be; after a successful
+  /// `prepare` of an import.
+  Result<std::string> proof(bool json) const;
   /// One line that says what was checked.
   std::string summary() const;
 
@@ -58,6 +61,7 @@ private:
   BindInput bindInput() const;
   ShardLayout shardLayout() const;
   std::vector<RuleClass> ruleClasses() const;
+  std::vector<ShardLayout> proofSizes() const;
   std::string commonJson() const;
   Options chosenOptions() const;
   Result<Target> placeTarget(const TensorProgram &program) const;
@@ -79,6 +83,7 @@ private:
   Record record;
   bool hasRecord = false;
   Binding binding;
+  std::vector<RoundTrip> roundTrips; ///< import: one a class
 };
 
 } // namespace mbc::compiler

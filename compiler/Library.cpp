@@ -78,6 +78,14 @@ static int check(const mbc_compile_options *given, mbc_sink out,
   Compilation compilation(optionsOf(*given));
   bool alone = !given->source;
   bool holds = alone ? compilation.prepareSpecAlone() : compilation.prepare();
+  if (given->proof && !alone && holds) {
+    sendFindings(compilation.diagnostics, {}, diagnostics);
+    Result<std::string> proof = compilation.proof(given->json);
+    if (!proof)
+      return failed(proof.error(), diagnostics);
+    send(out, *proof);
+    return 0;
+  }
   if (given->json) {
     Json findings = Json::array();
     for (const dsl::Diagnostic &finding : compilation.diagnostics.all())

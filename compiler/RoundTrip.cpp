@@ -3,6 +3,7 @@
 #include "compiler/Import/RulesToMap.h"
 #include "compiler/Import/SideImporter.h"
 #include "compiler/Transforms/Passes.h"
+#include "compiler/ValueLoss.h"
 
 #include <algorithm>
 
@@ -163,16 +164,32 @@ void reportLoss(MLIRContext &context, const RuleClass &rule,
       << "): write the rule so that each element has one place on either side";
 }
 
+/// How the elements of an instance correspond.
+void countElements(const RuleClass &rule, const std::vector<BoxMap> &megatron,
+                   RoundTrip &result) {
+  result.hfElements = result.megatronElements = result.filled = 0;
+  for (const OperandType &operand : rule.hf)
+    result.hfElements += operand.shape.elements();
+  for (const BoxMap &map : megatron) {
+    result.megatronElements += map.elements;
+    for (const Box &box : map.boxes)
+      if (box.input < 0)
+        result.filled += elementCount(box);
+  }
+  result.repeated = result.megatronElements - result.filled - result.hfElements;
+}
+
 /// False if a loss was reported.
 bool checkClass(MLIRContext &context, const RuleClass &rule,
                 const ShardLayout &layout, const FusedClass &imported,
-                const FusedClass &exported) {
+                const FusedClass &exported, RoundTrip &result) {
   Result<std::vector<BoxMap>> megatron = megatronFromHf(rule, layout, imported);
   if (!megatron) {
     emitError(locationOf(context, *rule.mapping, {}))
         << megatron.error().message;
     return false;
   }
+  countElements(rule, *megatron, result);
   std::vector<BoxMap> inputs;
   for (const FusedInput &input : exported.inputs)
     inputs.push_back((*megatron)[input.operand]);
@@ -202,51 +219,58 @@ bool checkClass(MLIRContext &context, const RuleClass &rule,
 
 /// Arithmetic rounds: places come back, the last bits of values may not.
 void warnOfRounding(const RuleClass &rule, dsl::Diagnostics &diagnostics) {
-  for (const std::vector<dsl::Node> *side :
-       {&rule.mapping->megatron, &rule.mapping->hf})
-    for (const dsl::Node &node : *side)
-      if (node.kind == dsl::OpKind::Add && node.value != 0)
-        diagnostics.warning(
-            rule.mapping->where,
-            "add rounds to the tensor's dtype: export after import is exact "
-            "only for values whose sum with the constant is representable",
-            rule.mapping->expansion);
+  for (const ConstantLoss &loss : constantLosses(rule))
+    diagnostics.warning(rule.mapping->where, toString(loss),
+                        rule.mapping->expansion);
+  if (roundsUnseen(rule))
+    diagnostics.warning(rule.mapping->where,
+                        "the constant rounds in float32: export after import "
+                        "may change the last bits of a value",
+                        rule.mapping->expansion);
 }
 
 } // namespace
 
-void checkRoundTrip(const std::vector<RuleClass> &classes,
-                    const std::vector<ShardLayout> &sizes,
-                    dsl::Diagnostics &diagnostics) {
+std::vector<RoundTrip> checkRoundTrip(const std::vector<RuleClass> &classes,
+                                      const std::vector<ShardLayout> &sizes,
+                                      dsl::Diagnostics &diagnostics) {
+  using At = RoundTrip::At;
   MLIRContext context;
   prepareContext(context);
   DiagnosticBridge bridge(context, classes, diagnostics);
+  std::vector<RoundTrip> results(classes.size());
   std::vector<RuleClass> plain;
-  for (const RuleClass &rule : classes)
-    warnOfRounding(rule, diagnostics);
-  for (const RuleClass &rule : classes)
-    if (!rule.megatron.empty())
-      plain.push_back(placesOnly(rule));
+  for (size_t index = 0; index != classes.size(); ++index) {
+    warnOfRounding(classes[index], diagnostics);
+    plain.push_back(placesOnly(classes[index]));
+    results[index].at.assign(sizes.size(), At::Indivisible);
+  }
   std::vector<FusedClass> exported =
       fuseAll(context, plain, Direction::Export, {});
   if (exported.size() != plain.size())
-    return;
+    return results;
   std::vector<bool> lossy(plain.size()); // one report a class is enough
-  for (const ShardLayout &layout : sizes) {
+  for (size_t size = 0; size != sizes.size(); ++size) {
     std::vector<RuleClass> fitting;
     std::vector<size_t> numbers;
     for (size_t index = 0; index != plain.size(); ++index)
-      if (!lossy[index] && divides(plain[index], layout)) {
+      if (lossy[index])
+        results[index].at[size] = At::Lost;
+      else if (divides(plain[index], sizes[size])) {
         fitting.push_back(plain[index]);
         numbers.push_back(index);
       }
     std::vector<FusedClass> imported =
-        fuseAll(context, fitting, Direction::Import, layout);
-    for (size_t index = 0; index != imported.size(); ++index)
-      lossy[numbers[index]] =
-          !checkClass(context, fitting[index], layout, imported[index],
-                      exported[numbers[index]]);
+        fuseAll(context, fitting, Direction::Import, sizes[size]);
+    for (size_t index = 0; index != imported.size(); ++index) {
+      bool holds =
+          checkClass(context, fitting[index], sizes[size], imported[index],
+                     exported[numbers[index]], results[numbers[index]]);
+      results[numbers[index]].at[size] = holds ? At::Proven : At::Lost;
+      lossy[numbers[index]] = !holds;
+    }
   }
+  return results;
 }
 
 } // namespace mbc::compiler

@@ -145,11 +145,28 @@ Result<std::string> graphText(const std::vector<RuleClass> &classes,
                               const std::string &stage,
                               const std::string &format);
 
+/// The way to Megatron and back of one class, as a map on element positions.
+struct RoundTrip {
+  enum class At : uint8_t {
+    Proven,      ///< each Hugging Face element comes back to its own place
+    Lost,        ///< some does not, and a finding says which
+    Indivisible, ///< this size is refused before
+  };
+  std::vector<At> at; ///< one for each size that was asked for
+  // Elements of one instance. What is neither filled nor repeated is in
+  // one-to-one correspondence with the Hugging Face elements.
+  int64_t hfElements = 0, megatronElements = 0;
+  int64_t filled = 0;   ///< constants of Megatron: padding, `init`
+  int64_t repeated = 0; ///< Megatron elements that repeat another
+};
+
 /// Import at each TP of `sizes`, then export from those shards, composed
-/// exactly on their boxes: reports every class for which some HF element does
-/// not come back to its own place. Classes are import classes.
-void checkRoundTrip(const std::vector<RuleClass> &classes,
-                    const std::vector<ShardLayout> &sizes,
-                    dsl::Diagnostics &diagnostics);
+/// exactly on their boxes: every element is accounted for, none is sampled.
+/// Reports each class for which some HF element does not come back to its own
+/// place, or whose arithmetic loses values. Classes are import classes; one
+/// result for each.
+std::vector<RoundTrip> checkRoundTrip(const std::vector<RuleClass> &classes,
+                                      const std::vector<ShardLayout> &sizes,
+                                      dsl::Diagnostics &diagnostics);
 
 } // namespace mbc::compiler

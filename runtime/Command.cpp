@@ -108,7 +108,8 @@ void CommandLine::addCheck() {
       add("check", "All that can be known without reading tensors",
           "  mbc check Qwen3-8B --tp 4\n"
           "  mbc check --spec my.mbspec --config config.json\n"
-          "-v lists the mapping as understood. Exit status 1: findings.");
+          "-v lists the mapping as understood, --proof what comes back of each "
+          "rule. Exit status 1: findings.");
   CLI::Option *source =
       command->add_option("SRC", compile_.source, "Checkpoint directory");
   addCompileOptions(*command, compile_, true);
@@ -116,6 +117,11 @@ void CommandLine::addCheck() {
       ->add_option("--config", compile_.config,
                    "config.json for a spec without a checkpoint")
       ->excludes(source);
+  command
+      ->add_flag("--proof", compile_.proof,
+                 "Of each rule: at which sizes every element comes back, and "
+                 "what does not")
+      ->needs(source);
   addOutputOptions(*command, output_, false, true);
   command->callback([this] {
     if (compile_.source.empty() && compile_.spec.empty())

@@ -64,6 +64,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.graph_stage = orNull(graphStage);
   options.graph_format = orNull(graphFormat);
   options.verbose = output.verbose;
+  options.proof = proof;
   options.json = output.json;
   return options;
 }

@@ -23,6 +23,7 @@ struct CompileOptions {
   int64_t tp = 0, pp = 0, ep = 0, etp = 0;
   int64_t firstStageLayers = 0, lastStageLayers = 0, vocabDivisor = 0;
   std::string maxShardSize;
+  bool proof = false;
 
   /// Points into this object.
   mbc_compile_options given(const OutputOptions &output) const;

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define MBC_COMPILER_ABI 1
+#define MBC_COMPILER_ABI 2
 
 /// The options of convert, compile and check, as given on the command line.
 /// A null string or a zero number means "not given".
@@ -33,6 +33,7 @@ struct mbc_compile_options {
   const char *graph_stage;  ///< graph only: "rules", "fused"
   const char *graph_format; ///< graph only: "mlir", "dot"
   int32_t verbose;          ///< check -v: the mapping as understood
+  int32_t proof; ///< check --proof: what comes back, rule by rule
   int32_t json;
 };
 

@@ -1,4 +1,5 @@
 #include "compiler/RuleClass.h"
+#include "compiler/ValueLoss.h"
 
 #include "tests/compiler/RuleBuilder.h"
 
@@ -69,6 +70,58 @@ TEST(RoundTrip, ReportsAConstantOnTheWayToMegatron) {
 
 TEST(RoundTrip, SkipsLayoutsThatDoNotDivide) {
   EXPECT_EQ(findings(copyRule({3, 3}, dsl::ShardKind::Column)), Texts{});
+}
+
+TEST(RoundTrip, CountsWhatCorresponds) {
+  Rule rule = copyRule({8, 2}, dsl::ShardKind::Vocab);
+  rule.type.hf[0].shape = {5, 2};
+  rule.type.vocabRows = 5;
+  dsl::Diagnostics diagnostics;
+  std::vector<RoundTrip> trips =
+      checkRoundTrip({rule.type}, {{1, 1}, {2, 2}, {3, 3}}, diagnostics);
+  using At = RoundTrip::At;
+  ASSERT_EQ(trips.size(), 1U);
+  EXPECT_EQ(trips[0].at,
+            (std::vector{At::Proven, At::Proven, At::Indivisible}));
+  EXPECT_EQ(trips[0].hfElements, 10);
+  EXPECT_EQ(trips[0].megatronElements, 16);
+  EXPECT_EQ(trips[0].filled, 6);
+  EXPECT_EQ(trips[0].repeated, 0);
+}
+
+/// hf + c on the right side.
+Rule shifted(double constant, DType dtype) {
+  SideBuilder hf;
+  hf.constant(dsl::OpKind::Add, hf.tensor(0), constant);
+  return makeRule(typed({2}, dtype), {typed({2}, dtype)}, std::move(hf));
+}
+
+// Worked out by hand. bfloat16 has 8 significant bits: x - 1 is exact for x in
+// [0.5, 1) and wherever both lie between the same powers of two, and rounds
+// elsewhere. From 256 on the spacing is 2 and x - 1 is a tie: 510 (0x43FF)
+// becomes 508 + 1, a tie again, hence 508 (0x43FE). From 512 on the spacing is
+// 4, and 1 is lost both times.
+TEST(RoundTrip, TriesEveryValueOfASum) {
+  std::vector<ConstantLoss> losses =
+      constantLosses(shifted(-1, DType::BF16).type);
+  ASSERT_EQ(losses.size(), 1U);
+  EXPECT_EQ(losses[0].finite, 2 * 255 * 128);
+  EXPECT_EQ(losses[0].example, 0x43FF);
+  EXPECT_EQ(losses[0].becomes, 0x43FE);
+  EXPECT_EQ(findings(shifted(-1, DType::BF16)).size(), 1U);
+  EXPECT_EQ(constantLosses(shifted(0, DType::BF16).type).size(), 1U)
+      << "-0 + 0 is +0";
+}
+
+TEST(RoundTrip, ProductsWithPowersOfTwoAreExactButAtTheEnds) {
+  SideBuilder hf;
+  hf.constant(dsl::OpKind::Scale, hf.tensor(0), 2);
+  std::vector<ConstantLoss> losses =
+      constantLosses(makeRule(typed({2}), {typed({2})}, std::move(hf)).type);
+  ASSERT_EQ(losses.size(), 1U); // the largest exponent overflows
+  EXPECT_EQ(losses[0].lost, 2 * 128);
+  EXPECT_EQ(losses[0].example, 0x7F7F);
+  EXPECT_EQ(losses[0].becomes, 0x7F80);
 }
 
 } // namespace
