@@ -5,46 +5,79 @@
 #include <bit>
 #include <charconv>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mbc::dsl {
+
+bool Evaluation::extents(const Expr *expr, WrittenExtents &out) {
+  if (!expr)
+    return true;
+  if (expr->kind == Expr::Kind::List) {
+    bool rest = false;
+    return shapeList(*expr, out.leading, rest);
+  }
+  out.along = values.integer(*expr);
+  return out.along.has_value();
+}
+
+/// Writes what a def says of a parameter on the entry at `root`. Where the call
+/// writes it too, both must agree.
+bool Evaluation::addExtents(const Expr &expr, const WrittenExtents &written,
+                            size_t root, RuleSide &out) {
+  auto fails = [&](std::string text) {
+    reporter.error(expr.where, std::move(text));
+    return false;
+  };
+  if (written.along) {
+    if (out.code[root + 2] && out.code[root + 3] != *written.along)
+      return fails(
+          fmt::format("this piece is {} here, but {} where it is passed",
+                      *written.along, out.code[root + 3]));
+    out.code[root + 2] = 1;
+    out.code[root + 3] = *written.along;
+  }
+  if (written.leading.empty())
+    return true;
+  if (static_cast<OpKind>(out.code[root]) != OpKind::Tensor)
+    return fails("a list of extents belongs to a tensor, not to an operation");
+  // The root is the last entry, and a tensor's list stands at its end.
+  const std::vector<int64_t> passed(
+      out.code.begin() + static_cast<std::ptrdiff_t>(root + 9), out.code.end());
+  if (!passed.empty() && passed != written.leading)
+    return fails(fmt::format("this piece is [{}] here, but [{}] where it is "
+                             "passed",
+                             fmt::join(written.leading, ", "),
+                             fmt::join(passed, ", ")));
+  if (passed.empty()) {
+    out.code[root + 8] = static_cast<int64_t>(written.leading.size());
+    out.code.insert(out.code.end(), written.leading.begin(),
+                    written.leading.end());
+  }
+  return true;
+}
 
 bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
                         RuleSide &out) {
   const Name &name = *expr.name;
-  if (const Argument *argument = values.parameter(name)) {
+  const Argument *argument = values.parameter(name);
+  WrittenExtents written;
+  if (!extents(extent, written))
+    return false;
+  if (argument) {
     if (!values.step(name.where))
       return false;
     const DefFrame *frame = values.frame();
-    std::optional<int64_t> size;
-    if (extent && !(size = values.integer(*extent)))
-      return false;
     values.setFrame(frame->caller);
-    size_t before = out.code.size();
+    size_t root = out.code.size();
     bool good = side(*argument->value, argument->extent.get(), which, out);
     values.setFrame(frame);
-    if (!good || !size)
+    if (!good || !extent)
       return good;
-    // The extent written in the def holds for the last entry, its root. Where
-    // the call writes one too, both must agree.
-    size_t root = before;
-    for (size_t at = before; at != out.code.size();
+    for (size_t at = root; at != out.code.size();
          at += 9 + static_cast<size_t>(out.code[at + 8]))
       root = at;
-    if (out.code[root + 2] && out.code[root + 3] != *size) {
-      reporter.error(
-          extent->where,
-          fmt::format("this piece is {} here, but {} where it is passed", *size,
-                      out.code[root + 3]));
-      return false;
-    }
-    out.code[root + 2] = 1;
-    out.code[root + 3] = *size;
-    return true;
+    return addExtents(*extent, written, root, out);
   }
-  std::optional<int64_t> size;
-  if (extent && !(size = values.integer(*extent)))
-    return false;
   if (out.names.size() == maxOperands) {
     reporter.error(expr.where,
                    fmt::format("a rule joins at most {} tensors", maxOperands));
@@ -58,7 +91,8 @@ bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
   if (!values.appendName(name, text))
     return false;
   out.optional += name.optional;
-  out.emit(OpKind::Tensor, expr.where, size, 0, false, 0, 0, {});
+  out.emit(OpKind::Tensor, expr.where, written.along, 0, false, 0, 0,
+           written.leading);
   return true;
 }
 
@@ -71,13 +105,18 @@ bool Evaluation::side(const Expr &expr, const Expr *extent, Side which,
                    "a tensor is needed here: a name or an operation");
     return false;
   }
-  std::optional<int64_t> size;
-  if (extent && !(size = values.integer(*extent)))
+  WrittenExtents written;
+  if (!extents(extent, written))
     return false;
+  if (!written.leading.empty()) {
+    reporter.error(extent->where, "a list of extents belongs to a tensor, not "
+                                  "to an operation");
+    return false;
+  }
   const Call &call = *expr.call;
   auto def = spec.defs.find(call.symbol);
   if (def == spec.defs.end())
-    return operation(expr, size, which, out);
+    return operation(expr, written.along, which, out);
   if (!values.step(call.where))
     return false;
   DefFrame frame{&def->second, &call, values.frame()};

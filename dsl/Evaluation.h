@@ -14,6 +14,12 @@
 
 namespace mbc::dsl {
 
+/// What is written behind a piece's colon.
+struct WrittenExtents {
+  std::optional<int64_t> along; ///< `x:n`: along the dim of the operation around
+  std::vector<int64_t> leading; ///< `x:[a, b]`: of the tensor's first axes
+};
+
 /// One evaluation of a spec: walks its statements and fills a Model.
 class Evaluation {
 public:
@@ -52,6 +58,9 @@ private:
                  RuleSide &out);
   bool operands(const Call &call, Side which, RuleSide &out, size_t &count);
   bool shapeList(const Expr &list, std::vector<int64_t> &ints, bool &rest);
+  bool extents(const Expr *expr, WrittenExtents &out);
+  bool addExtents(const Expr &expr, const WrittenExtents &written, size_t root,
+                  RuleSide &out); ///< R19
   bool present(std::string_view name) const {
     return !oracle.exists || oracle.exists(name);
   }

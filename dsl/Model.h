@@ -36,7 +36,7 @@ enum class OpKind : uint8_t {
 struct Node {
   OpKind kind = OpKind::Tensor;
   std::vector<uint32_t> children;
-  std::vector<int64_t> ints;
+  std::vector<int64_t> ints; ///< of a Tensor: written `x:[a, b]`, its first extents
   /// Reshape only: `ints` replace the fewest leading axes whose extents
   /// multiply to the product of `ints`; the other axes stay (written `...`).
   bool rest = false;

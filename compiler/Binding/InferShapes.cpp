@@ -21,6 +21,18 @@ static int64_t product(const std::vector<int64_t> &extents) {
 }
 
 namespace {
+/// A tensor's shape against the first extents that the spec writes for it.
+std::optional<ShapeError> againstWritten(const Node &node, const Shape &shape,
+                                         std::span<const std::string> names) {
+  if (shape.rank() >= node.ints.size() &&
+      std::equal(node.ints.begin(), node.ints.end(), shape.begin()))
+    return std::nullopt;
+  return ShapeError{node.where,
+                    fmt::format("{} has shape {}, but the spec gives it {}",
+                                names[node.operand], toString(shape),
+                                toString(Shape(node.ints)))};
+}
+
 /// Shapes from the tensors of a side to its root.
 class Up {
 public:
@@ -31,7 +43,7 @@ public:
   Inferred<Shape> infer(const Node &node) {
     switch (node.kind) {
     case OpKind::Tensor:
-      return leaves[node.operand];
+      return tensor(node);
     case OpKind::Fill:
       return Shape(node.ints);
     case OpKind::Concat:
@@ -50,6 +62,12 @@ public:
   }
 
 private:
+  Inferred<Shape> tensor(const Node &node) {
+    if (auto error = againstWritten(node, leaves[node.operand], names))
+      return std::unexpected(*error);
+    return leaves[node.operand];
+  }
+
   /// The child's shape; its written extent, if any, is that along `dim`.
   Inferred<Shape> child(uint32_t index, size_t dim) {
     const Node &node = side[index];
@@ -180,7 +198,7 @@ public:
     switch (node.kind) {
     case OpKind::Tensor:
       leaves[node.operand] = shape;
-      return std::nullopt;
+      return againstWritten(node, shape, names);
     case OpKind::Fill:
       if (shape != Shape(node.ints))
         return ShapeError{node.where,
@@ -212,6 +230,8 @@ private:
                                              int64_t extentDim = 0) const {
     switch (node.kind) {
     case OpKind::Tensor:
+      if (!node.ints.empty())
+        return node.ints;
       if (node.extent && extentDim == 0)
         return std::vector{*node.extent};
       return std::nullopt;
@@ -229,9 +249,20 @@ private:
       return std::nullopt;
     }
     case OpKind::Transpose:
-      return std::nullopt;
+      return transposedPrefix(node);
     }
     return std::nullopt;
+  }
+
+  /// Known only if all axes of the child are.
+  std::optional<std::vector<int64_t>> transposedPrefix(const Node &node) const {
+    std::optional<std::vector<int64_t>> from = prefix(side[node.children[0]]);
+    if (!from || from->size() != node.ints.size())
+      return std::nullopt;
+    std::vector<int64_t> to;
+    for (int64_t axis : node.ints)
+      to.push_back((*from)[axis]);
+    return to;
   }
 
   std::optional<std::vector<int64_t>> concatPrefix(const Node &node) const {

@@ -88,6 +88,39 @@ TEST(Evaluate, ADefBecomesPrimitiveOperations) {
   EXPECT_EQ(mapping.dtype, "f32");
 }
 
+TEST(Evaluate, AListOfExtentsIsTheTensorsFirstAxes) {
+  Evaluated result = evaluateText(
+      withModel("def split(a) = reshape(a:[3, 8], [3, 4, 2, ...])\n"
+                "w <- split(x)\nv <- split(y:[3, 8])\n"));
+  ASSERT_EQ(result.text, "");
+  for (const Mapping &mapping : result.model.mappings) {
+    ASSERT_EQ(mapping.hf.size(), 2U);
+    EXPECT_EQ(mapping.hf[0].kind, OpKind::Tensor);
+    EXPECT_EQ(mapping.hf[0].ints, (std::vector<int64_t>{3, 8}));
+    EXPECT_FALSE(mapping.hf[0].extent);
+  }
+}
+
+TEST(Evaluate, ListsOfExtentsThatDisagreeAreAnError) {
+  EXPECT_EQ(evaluateText(
+                withModel("def split(a) = reshape(a:[3, 8], [3, 4, 2, ...])\n"
+                          "w <- split(x:[3, 6])\n"))
+                .text,
+            "t.mbspec:3:26: error: this piece is [3, 8] here, but [3, 6] where "
+            "it is passed\n"
+            "  def split(a) = reshape(a:[3, 8], [3, 4, 2, ...])\n"
+            "                           ^~~~~~\n"
+            "t.mbspec:4:6: note: def 'split' is used here\n"
+            "  w <- split(x:[3, 6])\n"
+            "       ^~~~~\n");
+}
+
+TEST(Evaluate, AnOperationHasNoListOfExtents) {
+  EXPECT_TRUE(
+      evaluateText(withModel("w <- reshape(concat(x:2, y:2):[4], [2, 2])\n"))
+          .text.contains("a list of extents belongs to a tensor"));
+}
+
 TEST(Evaluate, AnErrorInsideADefShowsTheLinesThatUsedIt) {
   EXPECT_EQ(evaluateText(withModel("def half(x, n) = concat(x:n/2)\n"
                                    "block b(n) { w <- half(y, n) }\n"
