@@ -6,8 +6,8 @@ namespace mbc::test {
 
 Decoder::Decoder(const HfModel &model, DecoderNames names)
     : ReferenceBuilder(model), names_(std::move(names)) {
-  result_.experts =
-      firstNumber({"n_routed_experts", "num_local_experts", "num_experts"});
+  result_.experts = firstNumber({"n_routed_experts", "num_local_experts",
+                                 "num_experts", "moe_num_experts"});
 }
 
 Reference Decoder::build() {
@@ -17,7 +17,8 @@ Reference Decoder::build() {
     layer(i);
     layer_.reset();
   }
-  const int64_t depths = firstNumber({"num_nextn_predict_layers"});
+  const int64_t depths =
+      firstNumber({"num_nextn_predict_layers", "mtp_num_hidden_layers"});
   for (int64_t t = 0; t != depths; ++t)
     mtp(t, layers + t);
   return std::move(result_);
@@ -44,7 +45,7 @@ void Decoder::mtp(int64_t t, int64_t i) {
   copy(mg + "enorm.weight", hf + "enorm.weight");
   copy(mg + "hnorm.weight", hf + "hnorm.weight");
   copy(mg + "eh_proj.weight", hf + "eh_proj.weight", Cut::Rows);
-  copy(mg + "final_layernorm.weight", hf + "shared_head.norm.weight");
+  copy(mg + "final_layernorm.weight", hf + names_.mtpFinalNorm);
   block(mg + "mtp_model_layer.", hf);
 }
 
@@ -86,10 +87,13 @@ void Decoder::groupedAttention(const std::string &mg, const std::string &hf) {
     qkv.groups = groups;
   }
   copy(mg + "linear_proj.weight", hf + "o_proj.weight", Cut::Columns);
-  if (hasTensor(hf + "q_norm.weight")) {
-    copy(mg + "q_layernorm.weight", hf + "q_norm.weight");
-    copy(mg + "k_layernorm.weight", hf + "k_norm.weight");
-  }
+  if (hasTensor(hf + "q_norm.weight"))
+    qkNorms(mg, hf);
+}
+
+void Decoder::qkNorms(const std::string &mg, const std::string &hf) {
+  copy(mg + "q_layernorm.weight", hf + "q_norm.weight");
+  copy(mg + "k_layernorm.weight", hf + "k_norm.weight");
 }
 
 void Decoder::latentAttention(const std::string &mg, const std::string &hf) {
@@ -100,10 +104,15 @@ void Decoder::latentAttention(const std::string &mg, const std::string &hf) {
     return mg + (sparse ? fmt::format("{}.weight", alone)
                         : fmt::format("{}.layer_norm_weight", up));
   };
-  copy(mg + "linear_q_down_proj.weight", hf + "q_a_proj.weight");
-  copy(mg + "linear_q_up_proj.weight", hf + "q_b_proj.weight", Cut::Rows)
-      .heads = heads;
-  copy(norm("linear_q_up_proj", "q_layernorm"), hf + "q_a_layernorm.weight");
+  if (hasTensor(hf + "q_proj.weight")) {
+    copy(mg + "linear_q_proj.weight", hf + "q_proj.weight", Cut::Rows).heads =
+        heads;
+  } else {
+    copy(mg + "linear_q_down_proj.weight", hf + "q_a_proj.weight");
+    copy(mg + "linear_q_up_proj.weight", hf + "q_b_proj.weight", Cut::Rows)
+        .heads = heads;
+    copy(norm("linear_q_up_proj", "q_layernorm"), hf + "q_a_layernorm.weight");
+  }
   copy(mg + "linear_kv_down_proj.weight", hf + "kv_a_proj_with_mqa.weight");
   copy(mg + "linear_kv_up_proj.weight", hf + "kv_b_proj.weight", Cut::Rows)
       .heads = heads;
@@ -138,11 +147,15 @@ void Decoder::sparseFeedForward(const std::string &mg, const std::string &hf) {
   copy(mg + "pre_mlp_layernorm.weight", hf + "post_attention_layernorm.weight");
   copy(mg + "mlp.router.weight", hf + names_.router);
   if (hasTensor(hf + names_.expertBias))
-    copy(mg + "mlp.router.expert_bias", hf + names_.expertBias);
+    expertBias(mg + "mlp.router.expert_bias", hf + names_.expertBias);
   if (hasTensor(hf + names_.shared + names_.gate + ".weight"))
     gated(mg + "mlp.shared_experts.", hf + names_.shared);
   for (int64_t e = 0; e != result_.experts; ++e)
     expert(mg + "mlp.experts.", hf + names_.experts, e);
+}
+
+void Decoder::expertBias(const std::string &mg, const std::string &hf) {
+  copy(mg, hf);
 }
 
 void Decoder::gated(const std::string &mg, const std::string &hf) {
@@ -172,10 +185,6 @@ void Decoder::putExpert(const std::string &mg, int64_t e,
   put(fmt::format("{}linear_fc2.weight{}", mg, e), std::move(down),
       Cut::Columns)
       .expert = e;
-}
-
-Reference decoderReference(const HfModel &model) {
-  return Decoder(model).build();
 }
 
 } // namespace mbc::test

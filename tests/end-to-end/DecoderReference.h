@@ -9,7 +9,8 @@ struct DecoderNames {
   std::string router = "mlp.gate.weight",
               expertBias = "mlp.gate.e_score_correction_bias",
               experts = "mlp.experts.", shared = "mlp.shared_experts.",
-              gate = "gate_proj", up = "up_proj", down = "down_proj";
+              gate = "gate_proj", up = "up_proj", down = "down_proj",
+              mtpFinalNorm = "shared_head.norm.weight";
 };
 
 /// A decoder of the usual parts: softmax attention with query groups or latent
@@ -30,16 +31,18 @@ protected:
   /// One decoder layer; names begin with `mg` and `hf`.
   void block(const std::string &mg, const std::string &hf);
   virtual void attention(const std::string &mg, const std::string &hf);
+  virtual void qkNorms(const std::string &mg, const std::string &hf);
   void groupedAttention(const std::string &mg, const std::string &hf);
   void latentAttention(const std::string &mg, const std::string &hf);
   virtual void indexer(const std::string &mg, const std::string &hf);
 
   void feedForward(const std::string &mg, const std::string &hf);
-  void denseFeedForward(const std::string &mg, const std::string &hf);
-  virtual void sparseFeedForward(const std::string &mg, const std::string &hf);
+  virtual void denseFeedForward(const std::string &mg, const std::string &hf);
+  void sparseFeedForward(const std::string &mg, const std::string &hf);
+  virtual void expertBias(const std::string &mg, const std::string &hf);
   /// `hf` holds gate, up and down under `names_`.
   void gated(const std::string &mg, const std::string &hf);
-  void expert(const std::string &mg, const std::string &hf, int64_t e);
+  virtual void expert(const std::string &mg, const std::string &hf, int64_t e);
   void putExpert(const std::string &mg, int64_t e,
                  const std::vector<Tensor> &halves, Tensor down);
 
@@ -48,6 +51,9 @@ protected:
               finalNorm_ = "decoder.final_layernorm.weight";
 };
 
-Reference decoderReference(const HfModel &model);
+template <typename Builder = Decoder>
+Reference decoderReference(const HfModel &model) {
+  return Builder(model).build();
+}
 
 } // namespace mbc::test

@@ -24,7 +24,16 @@ struct Family {
 /// The family of a config.json; fails the running test if there is none.
 const Family &familyOf(const Json &config);
 
-/// The families that do not have `decoderReference`.
+/// The families that differ from `Decoder`.
+Reference ernieMoeReference(const HfModel &model);
+Reference exaoneMoeReference(const HfModel &model);
+Reference glm4Reference(const HfModel &model);
+Reference gptOssReference(const HfModel &model);
+Reference hunyuanReference(const HfModel &model);
+Reference miniMaxReference(const HfModel &model);
+Reference mixtralReference(const HfModel &model);
+Reference qwen2MoeReference(const HfModel &model);
+Reference qwen3Reference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 

@@ -105,7 +105,7 @@ Tensors exportOf(const HfModel &model) {
   Tensors source = model.tensors();
   for (const auto &[name, tensor] : source) {
     const std::string scale = name + "_scale_inv";
-    if (name.ends_with("_scale_inv"))
+    if (name.ends_with("_scale_inv") || name.ends_with("rotary_emb.inv_freq"))
       continue;
     result[name] =
         source.contains(scale) ? dequantised(tensor, source.at(scale)) : tensor;

@@ -49,11 +49,12 @@ std::optional<Tensor> Reference::onRank(const std::string &name,
 }
 
 std::string sequentialName(const std::string &name) {
-  for (const std::string linear : {"linear_fc1", "linear_fc2"}) {
-    const std::string grouped = ".experts." + linear + ".weight";
+  for (const std::string leaf : {"linear_fc1.weight", "linear_fc2.weight",
+                                 "linear_fc1.bias", "linear_fc2.bias"}) {
+    const std::string grouped = ".experts." + leaf;
     if (size_t at = name.find(grouped); at != std::string::npos)
       return name.substr(0, at) + ".experts.local_experts." +
-             name.substr(at + grouped.size()) + "." + linear + ".weight";
+             name.substr(at + grouped.size()) + "." + leaf;
   }
   return name;
 }

@@ -53,6 +53,23 @@ Tensor joinRows(const std::vector<Tensor> &parts) {
   return whole;
 }
 
+Tensor everyRow(const Tensor &tensor, int64_t i, int64_t step) {
+  std::vector<Tensor> parts;
+  for (; i < tensor.shape[0]; i += step)
+    parts.push_back(rows(tensor, i, i + 1));
+  return joinRows(parts);
+}
+
+Tensor transposed(const Tensor &tensor) {
+  Tensor turned{tensor.dtype, {tensor.shape[1], tensor.shape[0]}, {}};
+  for (int64_t column = 0; column != tensor.shape[1]; ++column) {
+    const Tensor part = columns(tensor, column, column + 1);
+    turned.bytes.insert(turned.bytes.end(), part.bytes.begin(),
+                        part.bytes.end());
+  }
+  return turned;
+}
+
 Tensor pick(const Tensor &tensor, int64_t i) {
   Tensor part = rows(tensor, i, i + 1);
   part.shape.erase(part.shape.begin());

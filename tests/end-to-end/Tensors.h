@@ -30,6 +30,10 @@ Tensor rows(const Tensor &tensor, int64_t begin, int64_t end);
 Tensor columns(const Tensor &tensor, int64_t begin, int64_t end);
 /// One below the other.
 Tensor joinRows(const std::vector<Tensor> &parts);
+/// Rows i, i + step, i + 2 * step ...
+Tensor everyRow(const Tensor &tensor, int64_t i, int64_t step);
+/// A matrix with rows and columns exchanged.
+Tensor transposed(const Tensor &tensor);
 /// Index `i` of the outermost dimension, which goes away.
 Tensor pick(const Tensor &tensor, int64_t i);
 /// The same bytes under another shape.
