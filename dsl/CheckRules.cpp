@@ -25,8 +25,9 @@ std::string suggestion(const std::string &name,
 } // namespace
 
 const std::vector<std::string> &operationNames() {
-  static const std::vector<std::string> names{
-      "concat", "stack", "reshape", "transpose", "add", "scale", "init"};
+  static const std::vector<std::string> names{"concat",    "stack", "reshape",
+                                              "transpose", "slice", "add",
+                                              "scale",     "init"};
   return names;
 }
 
@@ -85,6 +86,7 @@ void Checker::keyed(const Call &call, const Argument &argument,
 
 void Checker::operation(const Call &call) {
   bool many = call.callee == "concat" || call.callee == "stack";
+  bool slice = call.callee == "slice";
   if (call.variable != noSymbol) {
     if (!many)
       diagnostics.error(call.where,
@@ -96,7 +98,7 @@ void Checker::operation(const Call &call) {
   size_t plain = 0;
   for (const Argument &argument : call.arguments) {
     if (!argument.key.empty()) {
-      keyed(call, argument, many ? "dim" : "");
+      keyed(call, argument, many || slice ? "dim" : "");
       continue;
     }
     bool isTensor = many || (plain == 0 && call.callee != "init");
@@ -120,10 +122,12 @@ void Checker::operation(const Call &call) {
   if (many && plain == 0)
     diagnostics.error(
         call.where, fmt::format("'{}' needs at least one tensor", call.callee));
-  if (!many && plain != 2)
-    diagnostics.error(
-        call.where, fmt::format("'{}' takes 2 arguments, {} {} given",
-                                call.callee, plain, plain == 1 ? "is" : "are"));
+  size_t wanted = slice ? 3 : 2;
+  if (!many && plain != wanted)
+    diagnostics.error(call.where,
+                      fmt::format("'{}' takes {} arguments, {} {} given",
+                                  call.callee, wanted, plain,
+                                  plain == 1 ? "is" : "are"));
 }
 
 void Checker::tensorCall(const Call &call) {

@@ -2,6 +2,7 @@
 #include "dsl/Nesting.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 
@@ -90,9 +91,17 @@ bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
     text = start;
   if (!values.appendName(name, text))
     return false;
-  out.optional += name.optional;
-  out.emit(OpKind::Tensor, expr.where, written.along, 0, false, 0, 0,
-           written.leading);
+  size_t operand = out.names.size() - 1;
+  if (out.slices != 0)
+    operand = static_cast<size_t>(
+        std::find(out.names.begin(), out.names.end(), text) -
+        out.names.begin());
+  if (operand + 1 != out.names.size())
+    out.names.pop_back();
+  else
+    out.optional += name.optional;
+  out.emit(OpKind::Tensor, expr.where, written.along,
+           static_cast<int64_t>(operand), false, 0, 0, written.leading);
   return true;
 }
 
@@ -181,25 +190,48 @@ bool Evaluation::shapeList(const Expr &list, std::vector<int64_t> &ints,
   return true;
 }
 
+/// The `dim=` of a call, 0 without one.
+std::optional<int64_t> Evaluation::dimension(const Call &call) {
+  for (const Argument &argument : call.arguments)
+    if (!argument.key.empty())
+      return values.integer(*argument.value);
+  return 0;
+}
+
+/// The pieces of a tensor are slices of it; each finds the tensor by its name.
+bool Evaluation::slice(const Expr &expr, std::optional<int64_t> extent,
+                       Side which, RuleSide &out) {
+  std::vector<const Argument *> plain;
+  for (const Argument &argument : expr.call->arguments)
+    if (argument.key.empty())
+      plain.push_back(&argument);
+  std::optional<int64_t> dim = dimension(*expr.call),
+                         from = values.integer(*plain[1]->value),
+                         width = values.integer(*plain[2]->value);
+  if (!dim || !from || !width)
+    return false;
+  ++out.slices;
+  bool good = side(*plain[0]->value, plain[0]->extent.get(), which, out);
+  --out.slices;
+  if (good)
+    out.emit(OpKind::Slice, expr.where, extent, *dim, false, 0, 1,
+             std::array{*from, *width});
+  return good;
+}
+
 bool Evaluation::operation(const Expr &expr, std::optional<int64_t> extent,
                            Side which, RuleSide &out) {
   const Call &call = *expr.call;
   const std::string &name = call.callee;
+  if (name == "slice")
+    return slice(expr, extent, which, out);
   if (name == "concat" || name == "stack") {
-    int64_t dim = 0;
-    for (const Argument &argument : call.arguments) {
-      if (argument.key.empty())
-        continue;
-      std::optional<int64_t> value = values.integer(*argument.value);
-      if (!value)
-        return false;
-      dim = *value;
-    }
+    std::optional<int64_t> dim = dimension(call);
     size_t count = 0;
-    if (!operands(call, which, out, count))
+    if (!dim || !operands(call, which, out, count))
       return false;
     out.emit(name == "concat" ? OpKind::Concat : OpKind::Stack, expr.where,
-             extent, dim, false, 0, count, {});
+             extent, *dim, false, 0, count, {});
     return true;
   }
   const Expr &first = *call.arguments[0].value,

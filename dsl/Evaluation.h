@@ -56,6 +56,9 @@ private:
   bool tensor(const Expr &expr, const Expr *extent, Side which, RuleSide &out);
   bool operation(const Expr &expr, std::optional<int64_t> extent, Side which,
                  RuleSide &out);
+  bool slice(const Expr &expr, std::optional<int64_t> extent, Side which,
+             RuleSide &out);
+  std::optional<int64_t> dimension(const Call &call);
   bool operands(const Call &call, Side which, RuleSide &out, size_t &count);
   bool shapeList(const Expr &list, std::vector<int64_t> &ints, bool &rest);
   bool extents(const Expr *expr, WrittenExtents &out);

@@ -137,6 +137,8 @@ private:
   std::optional<Datum>
   extremum(const Expr &expr, const std::vector<Datum> &arguments, bool largest);
   std::optional<Datum> joined(const Expr &expr, const Datum &list);
+  std::optional<Datum> floored(const Expr &expr, double value);
+  std::optional<Datum> integerList(const Expr &expr, const Datum &from);
   std::optional<Datum> listValue(const Expr &expr);
   std::optional<Datum> comprehension(const Expr &expr);
   std::optional<Datum> indexValue(const Expr &expr);

@@ -2,7 +2,9 @@
 #include "dsl/Nesting.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -36,8 +38,8 @@ Datum fromConfig(const ConfigNode &node) {
 } // namespace
 
 const std::vector<std::string> &builtinNames() {
-  static const std::vector<std::string> names{"len", "join", "log", "min",
-                                              "max"};
+  static const std::vector<std::string> names{
+      "len", "join", "log", "floor", "integers", "min", "max"};
   return names;
 }
 
@@ -175,9 +177,13 @@ std::optional<Datum> Expressions::builtin(const Expr &expr) {
   }
   if (call.callee == "join")
     return joined(expr, first);
+  if (call.callee == "integers")
+    return integerList(expr, first);
   std::optional<double> value = number(*call.arguments[0].value);
   if (!value)
     return std::nullopt;
+  if (call.callee == "floor")
+    return floored(expr, *value);
   if (!(*value > 0))
     return fails(expr.where, fmt::format("log needs a number above 0, not {}",
                                          describe(first)));
@@ -222,6 +228,39 @@ std::optional<Datum> Expressions::joined(const Expr &expr, const Datum &list) {
     text += *part;
   }
   return Datum{Value(std::move(text))};
+}
+
+std::optional<Datum> Expressions::floored(const Expr &expr, double value) {
+  // Beyond 2^53 a float does not say which integer is meant.
+  if (!(std::abs(value) < 9007199254740992.0))
+    return fails(expr.where,
+                 fmt::format("floor of {} is no exact integer", value));
+  return Datum{Value(static_cast<int64_t>(std::floor(value)))};
+}
+
+/// "3,4,5" as a list; a list stays.
+std::optional<Datum> Expressions::integerList(const Expr &expr,
+                                              const Datum &from) {
+  if (std::holds_alternative<std::shared_ptr<const ValueList>>(from.value))
+    return from;
+  const auto *text = std::get_if<std::string>(&from.value);
+  if (!text)
+    return fails(expr.where,
+                 fmt::format("integers needs a list or a string such as "
+                             "\"3,4,5\", not {}",
+                             describe(from)));
+  auto list = std::make_shared<ValueList>();
+  for (auto part : std::views::split(std::string_view(*text), ',')) {
+    const std::string_view digits(part);
+    int64_t value = 0;
+    auto [end, code] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (code != std::errc() || end != digits.data() + digits.size())
+      return fails(expr.where, fmt::format("\"{}\" in \"{}\" is no integer",
+                                           digits, *text));
+    list->emplace_back(value);
+  }
+  return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};
 }
 
 std::optional<Datum> Expressions::listValue(const Expr &expr) {

@@ -21,14 +21,16 @@ std::vector<Node> decodeSide(std::span<const int64_t> code) {
   constexpr size_t head = 9;
   std::vector<Node> nodes;
   std::vector<uint32_t> open; // nodes without a parent yet
-  uint32_t operand = 0;
   for (size_t at = 0; at != code.size();) {
     Node node;
     node.kind = static_cast<OpKind>(code[at]);
     node.where = *std::bit_cast<const SourceRange *>(code[at + 1]);
     if (code[at + 2])
       node.extent = code[at + 3];
-    node.dim = code[at + 4];
+    if (node.kind == OpKind::Tensor)
+      node.operand = static_cast<uint32_t>(code[at + 4]);
+    else
+      node.dim = code[at + 4];
     node.rest = code[at + 5] != 0;
     node.value = std::bit_cast<double>(code[at + 6]);
     auto children = static_cast<std::ptrdiff_t>(code[at + 7]);
@@ -38,8 +40,6 @@ std::vector<Node> decodeSide(std::span<const int64_t> code) {
     node.ints.assign(code.begin() + static_cast<std::ptrdiff_t>(at + head),
                      code.begin() +
                          static_cast<std::ptrdiff_t>(at + head + ints));
-    if (node.kind == OpKind::Tensor)
-      node.operand = operand++;
     open.push_back(static_cast<uint32_t>(nodes.size()));
     nodes.push_back(std::move(node));
     at += head + ints;

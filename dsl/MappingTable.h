@@ -17,15 +17,17 @@ struct RuleSide {
   std::vector<int64_t> code;
   std::vector<std::string> names;
   size_t optional = 0; ///< names marked `?`
+  size_t slices = 0;   ///< that are open: several may read one tensor
 
   void clear() {
     code.clear();
     names.clear();
-    optional = 0;
+    optional = slices = 0;
   }
 
-  // An entry of `code` is: kind, place, extent flag, extent, dim, rest, bits
-  // of the value, number of children, number of ints, the ints.
+  // An entry of `code` is: kind, place, extent flag, extent, dim (of a tensor:
+  // its place in `names`), rest, bits of the value, number of children, number
+  // of ints, the ints.
   void emit(OpKind kind, const SourceRange &where,
             std::optional<int64_t> extent, int64_t dim, bool rest, double value,
             size_t children, std::span<const int64_t> ints);

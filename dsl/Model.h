@@ -27,6 +27,7 @@ enum class OpKind : uint8_t {
   Stack,     ///< along a new axis `dim`
   Reshape,   ///< to `ints` (see `rest`)
   Transpose, ///< axes in the order `ints`
+  Slice,     ///< along `dim`, from index `ints[0]`, `ints[1]` wide
   Add,       ///< plus `value`
   Scale,     ///< times `value`
 };

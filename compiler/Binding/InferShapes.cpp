@@ -54,6 +54,8 @@ public:
       return reshape(node);
     case OpKind::Transpose:
       return transpose(node);
+    case OpKind::Slice:
+      return slice(node);
     case OpKind::Add:
     case OpKind::Scale:
       return child(node.children[0], 0);
@@ -183,6 +185,22 @@ private:
     return shape;
   }
 
+  Inferred<Shape> slice(const Node &node) {
+    size_t dim = node.dim;
+    Inferred<Shape> whole = child(node.children[0], dim);
+    if (!whole)
+      return whole;
+    int64_t from = node.ints[0], width = node.ints[1];
+    if (dim >= whole->rank() || from < 0 || width < 1 ||
+        from + width > (*whole)[dim])
+      return wrong(node, fmt::format("{} has shape {}; {} from {} on along "
+                                     "dimension {} is not in it",
+                                     describe(side[node.children[0]]),
+                                     toString(*whole), width, from, dim));
+    (*whole)[dim] = width;
+    return whole;
+  }
+
   const std::vector<Node> &side;
   std::span<const Shape> leaves;
   std::span<const std::string> names;
@@ -214,6 +232,8 @@ public:
       return reshape(node, shape);
     case OpKind::Transpose:
       return transpose(node, shape);
+    case OpKind::Slice:
+      return slice(node, shape);
     case OpKind::Add:
     case OpKind::Scale:
       return infer(side[node.children[0]], shape);
@@ -250,8 +270,20 @@ private:
     }
     case OpKind::Transpose:
       return transposedPrefix(node);
+    case OpKind::Slice:
+      return slicePrefix(node);
     }
     return std::nullopt;
+  }
+
+  std::optional<std::vector<int64_t>> slicePrefix(const Node &node) const {
+    auto from = prefix(side[node.children[0]], node.dim);
+    auto dim = static_cast<size_t>(node.dim);
+    if (!from && dim == 0)
+      return std::vector{node.ints[1]};
+    if (from && dim < from->size())
+      (*from)[dim] = node.ints[1];
+    return from;
   }
 
   /// Known only if all axes of the child are.
@@ -284,6 +316,8 @@ private:
   std::optional<int64_t> extentAlong(const Node &node, int64_t dim) const {
     if (node.extent)
       return node.extent;
+    if (node.kind == OpKind::Slice && node.dim == dim)
+      return node.ints[1];
     std::optional<std::vector<int64_t>> known = prefix(node);
     if (known && static_cast<size_t>(dim) < known->size())
       return (*known)[dim];
@@ -305,11 +339,7 @@ private:
     for (uint32_t index : node.children) {
       std::optional<int64_t> extent = extentAlong(side[index], node.dim);
       if (!extent)
-        return ShapeError{
-            side[index].where,
-            fmt::format("the extent of {} along dimension {} is not "
-                        "known; write it as `{}:n`",
-                        describe(side[index]), dim, describe(side[index]))};
+        return unknownExtent(side[index], dim);
       Shape part = shape;
       part[dim] = *extent;
       sum += *extent;
@@ -340,6 +370,29 @@ private:
       if (auto error = infer(side[index], part))
         return error;
     return std::nullopt;
+  }
+
+  std::optional<ShapeError> slice(const Node &node, const Shape &shape) {
+    const Node &child = side[node.children[0]];
+    size_t dim = node.dim;
+    std::optional<int64_t> extent = extentAlong(child, node.dim);
+    if (!extent)
+      return unknownExtent(child, dim);
+    if (dim >= shape.rank() || shape[dim] != node.ints[1])
+      return ShapeError{node.where,
+                        fmt::format("the slice is {} wide along dimension {}, "
+                                    "its place has shape {}",
+                                    node.ints[1], dim, toString(shape))};
+    Shape whole = shape;
+    whole[dim] = *extent;
+    return infer(child, whole);
+  }
+
+  ShapeError unknownExtent(const Node &node, size_t dim) const {
+    return ShapeError{node.where,
+                      fmt::format("the extent of {} along dimension {} is not "
+                                  "known; write it as `{}:n`",
+                                  describe(node), dim, describe(node))};
   }
 
   std::optional<ShapeError> reshape(const Node &node, const Shape &shape) {

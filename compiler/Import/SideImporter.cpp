@@ -34,7 +34,7 @@ SideImporter::SideImporter(OpBuilder &builder, const RuleClass &rule,
     : builder(builder), rule(rule), side(side),
       nodes(side == map::Side::Hf ? rule.mapping->hf : rule.mapping->megatron),
       operands(side == map::Side::Hf ? rule.hf : rule.megatron),
-      ruleElement(ruleElement), used(operands.size()) {}
+      ruleElement(ruleElement), used(operands.size()), sliced(nodes.size()) {}
 
 Location SideImporter::at(const dsl::Node &node) const {
   return locationOf(*builder.getContext(), *rule.mapping, node.where);
@@ -45,8 +45,12 @@ InFlightDiagnostic SideImporter::error(const dsl::Node &node) const {
 }
 
 Value SideImporter::run() {
+  for (size_t index = nodes.size(); index-- > 0;) // parents come last
+    for (uint32_t child : nodes[index].children)
+      sliced[child] = sliced[index] || nodes[index].kind == dsl::OpKind::Slice;
   for (const dsl::Node &node : nodes) {
-    values.push_back(build(node));
+    Value same = sameBefore(node);
+    values.push_back(same ? same : build(node));
     if (!values.back() || !checkExtents(node))
       return {};
   }
@@ -61,6 +65,25 @@ Value SideImporter::run() {
       !checkExtent(nodes.back(), 0, values.back()))
     return {};
   return values.empty() ? Value() : values.back();
+}
+
+/// The pieces of a tensor then are slices of one value.
+Value SideImporter::sameBefore(const dsl::Node &node) const {
+  auto sameChildren = [&](const dsl::Node &other) {
+    return llvm::equal(
+        node.children, other.children,
+        [&](uint32_t a, uint32_t b) { return values[a] == values[b]; });
+  };
+  if (sliced[values.size()])
+    for (size_t index = 0; index != values.size(); ++index) {
+      const dsl::Node &other = nodes[index];
+      if (sliced[index] && other.kind == node.kind &&
+          other.operand == node.operand && other.ints == node.ints &&
+          other.rest == node.rest && other.dim == node.dim &&
+          other.value == node.value && sameChildren(other))
+        return values[index];
+    }
+  return {};
 }
 
 Value SideImporter::build(const dsl::Node &node) {
@@ -82,6 +105,8 @@ Value SideImporter::build(const dsl::Node &node) {
     return reshape(node, children[0]);
   case dsl::OpKind::Transpose:
     return transpose(node, children[0]);
+  case dsl::OpKind::Slice:
+    return slice(node, children[0]);
   case dsl::OpKind::Add:
     return builder.create<map::AddOp>(at(node), children[0], constant);
   case dsl::OpKind::Scale:
@@ -233,8 +258,27 @@ Value SideImporter::transpose(const dsl::Node &node, Value input) {
       at(node), RankedTensorType::get(shape, ruleElement), input, node.ints);
 }
 
+Value SideImporter::slice(const dsl::Node &node, Value whole) {
+  auto type = typeOf(whole);
+  SmallVector<int64_t> shape(type.getShape()), start(type.getRank(), 0);
+  int64_t from = node.ints[0], width = node.ints[1];
+  if (node.dim >= type.getRank() || from < 0 || width < 1 ||
+      from + width > shape[node.dim])
+    return error(node) << "a slice " << width << " wide from " << from
+                       << " on along dimension " << node.dim << " is not in "
+                       << type,
+           Value();
+  shape[node.dim] = width;
+  start[node.dim] = from;
+  return builder.create<map::SliceOp>(
+      at(node), RankedTensorType::get(shape, ruleElement), whole, start);
+}
+
 bool SideImporter::checkExtents(const dsl::Node &node) {
-  int64_t dim = node.kind == dsl::OpKind::Concat ? node.dim : 0;
+  int64_t dim =
+      node.kind == dsl::OpKind::Concat || node.kind == dsl::OpKind::Slice
+          ? node.dim
+          : 0;
   for (uint32_t child : node.children)
     if (nodes[child].extent && !checkExtent(nodes[child], dim, values[child]))
       return false;

@@ -28,6 +28,9 @@ private:
   mlir::Value stack(const dsl::Node &node, mlir::ValueRange parts);
   mlir::Value reshape(const dsl::Node &node, mlir::Value input);
   mlir::Value transpose(const dsl::Node &node, mlir::Value input);
+  mlir::Value slice(const dsl::Node &node, mlir::Value whole);
+  /// The value of an earlier node that is the same expression below a slice.
+  mlir::Value sameBefore(const dsl::Node &node) const;
   /// Checks the extents that are written at `node`'s children.
   bool checkExtents(const dsl::Node &node);
   bool checkExtent(const dsl::Node &child, int64_t dim, mlir::Value value);
@@ -43,6 +46,7 @@ private:
   mlir::Type ruleElement;          ///< type that both sides are compared in
   std::vector<mlir::Value> values; ///< of the nodes so far
   std::vector<bool> used;          ///< operands so far
+  std::vector<bool> sliced;        ///< nodes below a slice
 };
 
 } // namespace mbc::compiler

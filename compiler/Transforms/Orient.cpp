@@ -103,8 +103,53 @@ private:
     return success();
   }
 
-  /// Zeros around the known part, one dimension after another.
+  /// Of several slices of a tensor, the last one met joins them.
   LogicalResult invertSlice(SliceOp slice, Value known) {
+    auto &pieces = slices[slice.getWhole()];
+    pieces.push_back({slice, known});
+    if (pieces.size() != llvm::range_size(slice.getWhole().getUses()))
+      return success();
+    return pieces.size() == 1 ? pad(slice, known) : join(pieces);
+  }
+
+  struct Piece {
+    SliceOp slice;
+    Value value;
+  };
+
+  /// Pieces side by side along one dimension, which make up the whole.
+  LogicalResult join(std::vector<Piece> &pieces) {
+    Value whole = pieces.front().slice.getWhole();
+    auto type = typeOf(whole);
+    int64_t dim = 0;
+    while (dim + 1 != type.getRank() &&
+           typeOf(pieces.front().value).getDimSize(dim) == type.getDimSize(dim))
+      ++dim;
+    llvm::sort(pieces, [&](Piece a, Piece b) {
+      return a.slice.getStart()[dim] < b.slice.getStart()[dim];
+    });
+    SmallVector<int64_t> next(type.getRank(), 0);
+    SmallVector<Value> parts;
+    for (Piece &piece : pieces) {
+      if (piece.slice.getStart() != ArrayRef<int64_t>(next))
+        return notAWhole(piece.slice);
+      next[dim] += typeOf(piece.value).getDimSize(dim);
+      parts.push_back(piece.value);
+    }
+    if (next[dim] != type.getDimSize(dim))
+      return notAWhole(pieces.back().slice);
+    return invert(whole, builder.create<ConcatOp>(pieces.back().slice.getLoc(),
+                                                  type, parts, dim));
+  }
+
+  LogicalResult notAWhole(SliceOp slice) {
+    return slice.emitOpError()
+           << "and the others of its tensor are not the whole "
+           << slice.getWhole().getType() << ", each part once";
+  }
+
+  /// Zeros around the known part, one dimension after another.
+  LogicalResult pad(SliceOp slice, Value known) {
     auto whole = typeOf(slice.getWhole());
     for (int64_t dim = 0; dim != whole.getRank(); ++dim) {
       int64_t before = slice.getStart()[dim];
@@ -114,15 +159,15 @@ private:
         continue;
       SmallVector<int64_t> shape(typeOf(known).getShape());
       SmallVector<Value> parts;
-      auto pad = [&](int64_t extent) {
+      auto zeros = [&](int64_t extent) {
         shape[dim] = extent;
         if (extent)
           parts.push_back(builder.create<FillOp>(
               slice.getLoc(), whole.clone(shape), builder.getF64FloatAttr(0)));
       };
-      pad(before);
+      zeros(before);
       parts.push_back(known);
-      pad(after);
+      zeros(after);
       shape[dim] = whole.getDimSize(dim);
       known = builder.create<ConcatOp>(slice.getLoc(), whole.clone(shape),
                                        parts, dim);
@@ -143,6 +188,7 @@ private:
   }
 
   OpBuilder &builder;
+  llvm::DenseMap<Value, std::vector<Piece>> slices; ///< met so far, by whole
 };
 
 LogicalResult orient(RuleOp rule, bool import) {

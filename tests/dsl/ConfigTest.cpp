@@ -99,6 +99,19 @@ TEST(Config, ListsAndText) {
             "t.mbspec:3:18: error: element 3 is asked of 3 elements");
 }
 
+TEST(Config, IntegersOutOfFloatsAndText) {
+  EXPECT_EQ(std::get<int64_t>(fieldOf("floor(2.625 * 4)")), 10);
+  EXPECT_EQ(std::get<int64_t>(fieldOf("floor(-0.5)")), -1);
+  EXPECT_TRUE(errorOf("floor(1e300)").contains("no exact integer"));
+  for (const char *config : {R"({"at": "3,4,15"})", R"({"at": [3, 4, 15]})"}) {
+    EXPECT_TRUE(std::get<bool>(fieldOf("15 in integers(hf.at)", config)));
+    EXPECT_FALSE(std::get<bool>(fieldOf("5 in integers(hf.at)", config)));
+    EXPECT_EQ(std::get<int64_t>(fieldOf("len(integers(hf.at))", config)), 3);
+  }
+  EXPECT_EQ(errorOf("integers(hf.at)", R"({"at": "3,,4"})"),
+            "t.mbspec:3:18: error: \"\" in \"3,,4\" is no integer");
+}
+
 TEST(Config, R14_AConditionIsNeverZeroOrNull) {
   EXPECT_EQ(errorOf("hf.n ? 1 : 2", R"({"n": 0})"),
             "t.mbspec:3:18: error: a condition is true or false, not hf.n (0); "

@@ -88,6 +88,24 @@ TEST(Evaluate, ADefBecomesPrimitiveOperations) {
   EXPECT_EQ(mapping.dtype, "f32");
 }
 
+TEST(Evaluate, SlicesOfATensorReadItTogether) {
+  Evaluated result = evaluateText(
+      withModel("def swapped(x, n) = concat(slice(x:2*n, n, n, dim=1), "
+                "slice(x:2*n, 0, n, dim=1), dim=1)\n"
+                "w <- swapped(y, 3)\n"));
+  ASSERT_EQ(result.text, "");
+  EXPECT_EQ(rulesOf(result.model), "w <- y\n");
+  const Mapping &mapping = result.model.mappings.at(0);
+  ASSERT_EQ(mapping.hf.size(), 5U); // y, slice, y, slice, concat
+  EXPECT_EQ(mapping.hf[0].operand, 0U);
+  EXPECT_EQ(mapping.hf[2].operand, 0U);
+  EXPECT_EQ(mapping.hf[0].extent, 6);
+  EXPECT_EQ(mapping.hf[1].kind, OpKind::Slice);
+  EXPECT_EQ(mapping.hf[1].dim, 1);
+  EXPECT_EQ(mapping.hf[1].ints, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(mapping.hf[3].ints, (std::vector<int64_t>{0, 3}));
+}
+
 TEST(Evaluate, AListOfExtentsIsTheTensorsFirstAxes) {
   Evaluated result = evaluateText(
       withModel("def split(a) = reshape(a:[3, 8], [3, 4, 2, ...])\n"

@@ -50,6 +50,26 @@ mb.rule @padded shard <vocab, dim = 0> {
   mb.equate %v, %a : tensor<5x4xbf16>, tensor<5x4xbf16>
 }
 
+// The slices of a tensor make up the whole of it again.
+
+// IMPORT-LABEL: mb.rule @pieces
+// IMPORT: mb.slice %{{.*}} at [2, 0] : tensor<5x4xbf16> -> tensor<3x4xbf16>
+// IMPORT: mb.slice %{{.*}} at [0, 0] : tensor<5x4xbf16> -> tensor<2x4xbf16>
+// EXPORT-LABEL: mb.rule @pieces
+// EXPORT: %[[M:.*]] = mb.operand megatron 0
+// EXPORT: %[[LAST:.*]] = mb.slice %[[M]] at [0, 0] : tensor<5x4xbf16> -> tensor<3x4xbf16>
+// EXPORT: %[[FIRST:.*]] = mb.slice %[[M]] at [3, 0] : tensor<5x4xbf16> -> tensor<2x4xbf16>
+// EXPORT: %[[W:.*]] = mb.concat %[[FIRST]], %[[LAST]] dim 0
+// EXPORT: mb.yield %[[W]] [#mb.target<0, rank 0, section 0, start[0, 0]>]
+mb.rule @pieces shard <replicated, dim = 0> {
+  %m = mb.operand megatron 0 : tensor<5x4xbf16>
+  %a = mb.operand hf 0 : tensor<5x4xbf16>
+  %u = mb.slice %a at [2, 0] : tensor<5x4xbf16> -> tensor<3x4xbf16>
+  %v = mb.slice %a at [0, 0] : tensor<5x4xbf16> -> tensor<2x4xbf16>
+  %c = mb.concat %u, %v dim 0 : tensor<3x4xbf16>, tensor<2x4xbf16> -> tensor<5x4xbf16>
+  mb.equate %m, %c : tensor<5x4xbf16>, tensor<5x4xbf16>
+}
+
 // A rule that has a direction already is left alone.
 
 // IMPORT-LABEL: mb.rule @done
