@@ -33,18 +33,6 @@ protected:
   Scratch scratch_;
 };
 
-/// The bytes of one tensor of a per-rank or torch_dist checkpoint, found by the
-/// file and offset that `ls` reports.
-std::string stored(const std::string &root, const Json &row) {
-  uint64_t bytes = fixtures::elementSize(row["dtype"].get<std::string>());
-  for (uint64_t extent : row["shape"].get<std::vector<uint64_t>>())
-    bytes *= extent;
-  std::string file = row["file"];
-  std::string path = fs::exists(root + "/" + file) ? root + "/" + file
-                                                   : root + "/release/" + file;
-  return readText(path).substr(row["offset"], bytes);
-}
-
 // Row r of a vocabulary of 100 holds r + 1; padding must be zero and must not
 // come back.
 TEST_F(Cases, VocabularyPaddingIsZeroAndDoesNotLeak) {

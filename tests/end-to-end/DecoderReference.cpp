@@ -12,7 +12,7 @@ Decoder::Decoder(const HfModel &model, DecoderNames names)
 
 Reference Decoder::build() {
   ends();
-  const int64_t layers = number("num_hidden_layers");
+  const int64_t layers = layerCount();
   for (int64_t i = 0; i != layers; ++i) {
     layer(i);
     layer_.reset();
@@ -24,9 +24,11 @@ Reference Decoder::build() {
   return std::move(result_);
 }
 
+int64_t Decoder::layerCount() const { return number("num_hidden_layers"); }
+
 void Decoder::ends() {
   vocabulary(mgRoot_ + "embedding.word_embeddings.weight",
-             hfRoot_ + "embed_tokens.weight")
+             hfRoot_ + names_.embedding + ".weight")
       .everywhereFirst = true;
   copy(mgRoot_ + finalNorm_, hfRoot_ + "norm.weight");
   if (!has("tie_word_embeddings") || text_["tie_word_embeddings"] != true)
@@ -41,6 +43,14 @@ void Decoder::layer(int64_t i) {
 
 void Decoder::mtp(int64_t t, int64_t i) {
   const std::string mg = fmt::format("mtp.layers.{}.", t);
+  if (hasTensor("mtp.fc.weight")) { // as Qwen writes it
+    copy(mg + "enorm.weight", "mtp.pre_fc_norm_embedding.weight");
+    copy(mg + "hnorm.weight", "mtp.pre_fc_norm_hidden.weight");
+    copy(mg + "eh_proj.weight", "mtp.fc.weight", Cut::Rows);
+    copy(mg + "final_layernorm.weight", "mtp.norm.weight");
+    block(mg + "mtp_model_layer.", fmt::format("mtp.layers.{}.", t));
+    return;
+  }
   const std::string hf = fmt::format("model.layers.{}.", i);
   copy(mg + "enorm.weight", hf + "enorm.weight");
   copy(mg + "hnorm.weight", hf + "hnorm.weight");
@@ -65,26 +75,30 @@ void Decoder::attention(const std::string &mg, const std::string &hf) {
   }
 }
 
-/// For each key/value head: the query heads that share it, then its key, then
-/// its value.
+Parameter &Decoder::grouped(const std::string &mg, const Tensor &q,
+                            const Tensor &k, const Tensor &v, int64_t heads,
+                            int64_t groups) {
+  std::vector<Tensor> parts;
+  for (int64_t g = 0; g != groups; ++g)
+    for (const Tensor *tensor : {&q, &k, &v}) {
+      const int64_t n = tensor->shape[0] / groups;
+      parts.push_back(rows(*tensor, g * n, (g + 1) * n));
+    }
+  Parameter &qkv = put(mg, joinRows(parts), Cut::Rows);
+  qkv.heads = heads;
+  qkv.groups = groups;
+  return qkv;
+}
+
 void Decoder::groupedAttention(const std::string &mg, const std::string &hf) {
   const int64_t heads = number("num_attention_heads");
   const int64_t groups = number("num_key_value_heads");
   for (const char *kind : {"weight", "bias"}) {
     if (!hasTensor(hf + "q_proj." + kind))
       continue;
-    const Tensor q = get(hf + "q_proj." + kind), k = get(hf + "k_proj." + kind),
-                 v = get(hf + "v_proj." + kind);
-    const int64_t d = k.shape[0] / groups, n = heads / groups * d;
-    std::vector<Tensor> parts;
-    for (int64_t g = 0; g != groups; ++g) {
-      parts.push_back(rows(q, g * n, (g + 1) * n));
-      parts.push_back(rows(k, g * d, (g + 1) * d));
-      parts.push_back(rows(v, g * d, (g + 1) * d));
-    }
-    Parameter &qkv = put(mg + "linear_qkv." + kind, joinRows(parts), Cut::Rows);
-    qkv.heads = heads;
-    qkv.groups = groups;
+    grouped(mg + "linear_qkv." + kind, get(hf + "q_proj." + kind),
+            get(hf + "k_proj." + kind), get(hf + "v_proj." + kind), heads,
+            groups);
   }
   copy(mg + "linear_proj.weight", hf + "o_proj.weight", Cut::Columns);
   if (hasTensor(hf + "q_norm.weight"))

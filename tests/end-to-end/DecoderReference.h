@@ -10,7 +10,8 @@ struct DecoderNames {
               expertBias = "mlp.gate.e_score_correction_bias",
               experts = "mlp.experts.", shared = "mlp.shared_experts.",
               gate = "gate_proj", up = "up_proj", down = "down_proj",
-              mtpFinalNorm = "shared_head.norm.weight";
+              mtpFinalNorm = "shared_head.norm.weight",
+              embedding = "embed_tokens";
 };
 
 /// A decoder of the usual parts: softmax attention with query groups or latent
@@ -24,6 +25,7 @@ public:
   Reference build();
 
 protected:
+  virtual int64_t layerCount() const;
   virtual void ends();
   virtual void layer(int64_t i);
   virtual void mtp(int64_t t, int64_t i);
@@ -33,6 +35,10 @@ protected:
   virtual void attention(const std::string &mg, const std::string &hf);
   virtual void qkNorms(const std::string &mg, const std::string &hf);
   void groupedAttention(const std::string &mg, const std::string &hf);
+  /// For each key/value head: the query heads that share it, then its key, then
+  /// its value.
+  Parameter &grouped(const std::string &mg, const Tensor &q, const Tensor &k,
+                     const Tensor &v, int64_t heads, int64_t groups);
   void latentAttention(const std::string &mg, const std::string &hf);
   virtual void indexer(const std::string &mg, const std::string &hf);
 

@@ -25,15 +25,20 @@ struct Family {
 const Family &familyOf(const Json &config);
 
 /// The families that differ from `Decoder`.
+Reference bailingReference(const HfModel &model);
 Reference ernieMoeReference(const HfModel &model);
 Reference exaoneMoeReference(const HfModel &model);
 Reference glm4Reference(const HfModel &model);
 Reference gptOssReference(const HfModel &model);
 Reference hunyuanReference(const HfModel &model);
+Reference lladaReference(const HfModel &model);
+Reference miMoReference(const HfModel &model);
+Reference miMoV2Reference(const HfModel &model);
 Reference miniMaxReference(const HfModel &model);
 Reference mixtralReference(const HfModel &model);
+Reference nemotronNasReference(const HfModel &model);
 Reference qwen2MoeReference(const HfModel &model);
-Reference qwen3Reference(const HfModel &model);
+Reference stepReference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 

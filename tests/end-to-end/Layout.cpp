@@ -49,7 +49,9 @@ private:
   const Layout &layout_;
 };
 
-int64_t layerCount(const Json &text) { return text["num_hidden_layers"]; }
+int64_t layerCount(const Json &text) {
+  return text[text.contains("n_layers") ? "n_layers" : "num_hidden_layers"];
+}
 
 } // namespace
 

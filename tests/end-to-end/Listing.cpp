@@ -1,6 +1,8 @@
 #include "tests/end-to-end/Listing.h"
 
 #include "tests/end-to-end/Process.h"
+#include "tests/end-to-end/Scratch.h"
+#include "tests/fixtures/Fill.h"
 #include "tests/fixtures/Sha256.h"
 
 #include <algorithm>
@@ -24,6 +26,17 @@ std::vector<Row> list(const std::string &checkpoint,
       result.push_back({row["name"], row["dtype"], row.value("sha256", ""),
                         row.value("rank", ""), row["shape"]});
   return result;
+}
+
+std::string stored(const std::string &root, const Json &row) {
+  uint64_t bytes = fixtures::elementSize(row["dtype"].get<std::string>());
+  for (uint64_t extent : row["shape"].get<std::vector<uint64_t>>())
+    bytes *= extent;
+  const std::string file = row["file"];
+  std::string path = root + "/" + file;
+  if (!std::filesystem::exists(path))
+    path = root + "/release/" + file;
+  return readText(path).substr(row["offset"], bytes);
 }
 
 std::string shardsOption(const Layout &layout) {

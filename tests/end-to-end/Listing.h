@@ -18,6 +18,10 @@ struct Row {
 std::vector<Row> list(const std::string &checkpoint,
                       const std::vector<std::string> &options = {});
 
+/// The bytes of one tensor of a per-rank or torch_dist checkpoint, found by the
+/// file and offset of its row of `mbc ls --json`.
+std::string stored(const std::string &root, const Json &row);
+
 /// "tp=2,pp=1,ep=1,etp=2", for --shards.
 std::string shardsOption(const Layout &layout);
 
