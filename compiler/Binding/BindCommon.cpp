@@ -56,6 +56,11 @@ void NameUses::use(std::string_view name, uint32_t instance,
   secondUse(model, name, users[before], instance, what, diagnostics);
 }
 
+bool NameUses::contains(std::string_view name) const {
+  return table.find(name, [this](uint32_t i) { return names[i]; }) !=
+         NameTable::none;
+}
+
 void TensorUses::use(uint32_t tensor, uint32_t instance,
                      std::string_view what) {
   uint32_t &user = users[tensor];

@@ -16,6 +16,7 @@ public:
            dsl::Diagnostics &diagnostics);
   /// `what`: "read by" / "written by", for the message.
   void use(std::string_view name, uint32_t instance, std::string_view what);
+  bool contains(std::string_view name) const;
 
 private:
   const dsl::Model &model;
