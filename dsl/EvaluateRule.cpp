@@ -92,7 +92,7 @@ bool Evaluation::tensor(const Expr &expr, const Expr *extent, Side which,
   if (!values.appendName(name, text))
     return false;
   size_t operand = out.names.size() - 1;
-  if (out.slices != 0)
+  if (out.openSlices != 0)
     operand = static_cast<size_t>(
         std::find(out.names.begin(), out.names.end(), text) -
         out.names.begin());
@@ -210,9 +210,15 @@ bool Evaluation::slice(const Expr &expr, std::optional<int64_t> extent,
                          width = values.integer(*plain[2]->value);
   if (!dim || !from || !width)
     return false;
-  ++out.slices;
+  if (++out.slices > maxSlices) {
+    reporter.error(
+        expr.where,
+        fmt::format("a side of a rule has at most {} slices", maxSlices));
+    return false;
+  }
+  ++out.openSlices;
   bool good = side(*plain[0]->value, plain[0]->extent.get(), which, out);
-  --out.slices;
+  --out.openSlices;
   if (good)
     out.emit(OpKind::Slice, expr.where, extent, *dim, false, 0, 1,
              std::array{*from, *width});

@@ -17,12 +17,13 @@ struct RuleSide {
   std::vector<int64_t> code;
   std::vector<std::string> names;
   size_t optional = 0; ///< names marked `?`
-  size_t slices = 0;   ///< that are open: several may read one tensor
+  size_t slices = 0;     ///< so far
+  size_t openSlices = 0; ///< around: several of them may read one tensor
 
   void clear() {
     code.clear();
     names.clear();
-    optional = slices = 0;
+    optional = slices = openSlices = 0;
   }
 
   // An entry of `code` is: kind, place, extent flag, extent, dim (of a tensor:

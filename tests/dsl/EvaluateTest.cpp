@@ -106,6 +106,16 @@ TEST(Evaluate, SlicesOfATensorReadItTogether) {
   EXPECT_EQ(mapping.hf[3].ints, (std::vector<int64_t>{0, 3}));
 }
 
+TEST(Evaluate, R22_ASideHasABoundedNumberOfSlices) {
+  EXPECT_EQ(evaluateText(withModel("w <- concat(e in 0..1024: slice(y:1024, e, "
+                                   "1))\n"))
+                .text,
+            "");
+  EXPECT_TRUE(evaluateText(withModel("w <- concat(e in 0..1025: slice(y:1025, "
+                                     "e, 1))\n"))
+                  .text.contains("a side of a rule has at most 1024 slices"));
+}
+
 TEST(Evaluate, AListOfExtentsIsTheTensorsFirstAxes) {
   Evaluated result = evaluateText(
       withModel("def split(a) = reshape(a:[3, 8], [3, 4, 2, ...])\n"

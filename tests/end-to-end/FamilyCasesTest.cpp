@@ -288,7 +288,7 @@ TEST(RenamedTensor, IsFoundFromBothEnds) {
                            "decoder.layers.1.pre_mlp_layernorm.weight",
                            "model.layers.1.post_attention_layernorm.weight"})
     EXPECT_TRUE(text.contains(word)) << "not said: " << word << "\n" << text;
-  for (const char *word : {"layers.0.", "layers.2.", "layers.3."})
+  for (const char *word : {"layers.0.", "layers.2."})
     EXPECT_FALSE(text.contains(word)) << word << " is said:\n" << text;
 }
 
