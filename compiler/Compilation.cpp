@@ -170,8 +170,9 @@ bool Compilation::evaluateModel() {
   if (!options.hfExperts.empty())
     oracle.preferredForms.push_back(formName(options.hfExperts));
   if (hasRecord && direction == Direction::Export)
-    oracle.preferredForms.insert(oracle.preferredForms.end(),
-                                 record.forms.begin(), record.forms.end());
+    oracle.recorded = [&](std::string_view name) {
+      return record.find(name) != nullptr;
+    };
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
   for (const dsl::ConfigField &field : model.config)
     if (auto *number = std::get_if<double>(&field.value);

@@ -217,8 +217,16 @@ bool checkClass(MLIRContext &context, const RuleClass &rule,
   return true;
 }
 
-/// Arithmetic rounds: places come back, the last bits of values may not.
-void warnOfRounding(const RuleClass &rule, dsl::Diagnostics &diagnostics) {
+/// Places come back. But arithmetic rounds the last bits of values, and of
+/// copies only one comes back.
+void warnOfLosses(const RuleClass &rule, dsl::Diagnostics &diagnostics) {
+  for (const auto *side : {&rule.mapping->megatron, &rule.mapping->hf})
+    for (const dsl::Node &node : *side)
+      if (node.kind == dsl::OpKind::Repeat && node.ints[0] > 1)
+        diagnostics.warning(rule.mapping->where,
+                            "repeat makes copies: export takes the first and "
+                            "does not compare the others with it",
+                            rule.mapping->expansion);
   for (const ConstantLoss &loss : constantLosses(rule))
     diagnostics.warning(rule.mapping->where, toString(loss),
                         rule.mapping->expansion);
@@ -241,7 +249,7 @@ std::vector<RoundTrip> checkRoundTrip(const std::vector<RuleClass> &classes,
   std::vector<RoundTrip> results(classes.size());
   std::vector<RuleClass> plain;
   for (size_t index = 0; index != classes.size(); ++index) {
-    warnOfRounding(classes[index], diagnostics);
+    warnOfLosses(classes[index], diagnostics);
     plain.push_back(placesOnly(classes[index]));
     results[index].at.assign(sizes.size(), At::Indivisible);
   }

@@ -160,7 +160,6 @@ struct Form {
   Body body;
 };
 struct Either {
-  uint32_t index = 0; ///< counts all eithers of a spec
   std::vector<Form> forms;
 };
 struct TiedStatement {
@@ -225,7 +224,6 @@ struct Spec {
   std::vector<ConfigAssignment> config;
   std::vector<Name> ignoredFields;
   Body statements;
-  uint32_t eitherCount = 0;
 
   std::vector<std::string> symbols; ///< Symbol to name
   std::unordered_map<std::string, Symbol> symbolOf;

@@ -227,7 +227,7 @@ private:
   }
 
   Either buildEither(MappingParser::EitherContext *tree) {
-    Either either{spec.eitherCount++, {}};
+    Either either;
     for (auto *form : tree->form())
       either.forms.push_back(
           {form->id()->getText(), range(form->id()), body(form->body())});

@@ -94,12 +94,12 @@ void Checker::shardWord(const AttributeWord &entry) {
       fails("section(...) holds the names of the sections, such as "
             "section(query, key, value)");
   } else if (entry.word == "column" || entry.word == "dim") {
-    bool good = entry.word == "dim" ? count == 1 : count == 0 || count == 2;
+    bool good = entry.word == "dim" ? count == 1 : count <= 2;
     if (!good)
       return fails(entry.word == "dim"
                        ? "dim(k) holds the number of a dimension"
                        : "column takes no arguments, or the numbers of heads: "
-                         "column(H, G)");
+                         "column(H, G) or column(H)");
     for (const Argument &argument : entry.arguments)
       value(*argument.value);
   } else if (entry.hasArguments) {

@@ -25,9 +25,9 @@ std::string suggestion(const std::string &name,
 } // namespace
 
 const std::vector<std::string> &operationNames() {
-  static const std::vector<std::string> names{"concat",    "stack", "reshape",
-                                              "transpose", "slice", "add",
-                                              "scale",     "init"};
+  static const std::vector<std::string> names{
+      "concat",       "stack",  "reshape", "transpose", "slice",
+      "deinterleave", "repeat", "add",     "scale",     "init"};
   return names;
 }
 
@@ -122,7 +122,7 @@ void Checker::operation(const Call &call) {
   if (many && plain == 0)
     diagnostics.error(
         call.where, fmt::format("'{}' needs at least one tensor", call.callee));
-  size_t wanted = slice ? 3 : 2;
+  size_t wanted = slice || call.callee == "deinterleave" ? 3 : 2;
   if (!many && plain != wanted)
     diagnostics.error(call.where,
                       fmt::format("'{}' takes {} arguments, {} {} given",

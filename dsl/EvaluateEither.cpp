@@ -1,6 +1,7 @@
 #include "dsl/EvaluationScope.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -71,20 +72,26 @@ std::optional<std::string> Evaluation::firstName(const Statement &statement,
   return std::move(visitor.found);
 }
 
-const Form *
-Evaluation::preferred(const std::vector<const Form *> &forms) const {
+const Form *Evaluation::preferred(const std::vector<const Form *> &forms) {
   for (std::string word : oracle.preferredForms) {
     std::replace(word.begin(), word.end(), '-', '_'); // as options spell it
     for (const Form *form : forms)
       if (form->label == word)
         return form;
   }
+  if (oracle.recorded)
+    for (const Form *form : forms)
+      if (auto name = firstName(form->body, otherSide(oracle.known));
+          name && oracle.recorded(*name))
+        return form;
   return forms.front();
 }
 
 const Form *Evaluation::choose(const Statement &statement, const Either &either,
                                bool probing) {
-  Chosen &chosen = choiceOf[either.index];
+  std::vector<int64_t> place{std::bit_cast<int64_t>(&either)};
+  place.insert(place.end(), callSites.begin(), callSites.end());
+  Chosen &chosen = choiceOf[std::move(place)];
   std::vector<const Form *> all, fitting;
   std::vector<std::optional<std::string>> names;
   for (const Form &form : either.forms) {

@@ -260,6 +260,31 @@ bool Evaluation::operation(const Expr &expr, std::optional<int64_t> extent,
              expr.where, extent, 0, rest, 0, 1, ints);
     return true;
   }
+  if (name == "repeat") {
+    std::optional<int64_t> times = values.integer(second);
+    if (!times)
+      return false;
+    if (*times < 1) {
+      reporter.error(call.where, "repeat needs a positive number of times");
+      return false;
+    }
+    out.emit(OpKind::Repeat, expr.where, extent, 0, false, 0, 1, {&*times, 1});
+    return true;
+  }
+  if (name == "deinterleave") {
+    std::optional<int64_t> groups = values.integer(second);
+    if (!groups || !shapeList(*call.arguments[2].value, ints, rest))
+      return false;
+    ints.insert(ints.begin(), *groups);
+    if (ints.size() < 2 || *std::min_element(ints.begin(), ints.end()) < 1) {
+      reporter.error(call.where,
+                     "deinterleave needs a positive number of groups and, for "
+                     "each section, a positive number of rows in a group");
+      return false;
+    }
+    out.emit(OpKind::Deinterleave, expr.where, extent, 0, false, 0, 1, ints);
+    return true;
+  }
   std::optional<double> value = values.number(second);
   if (!value)
     return false;

@@ -5,6 +5,7 @@
 #include "dsl/MappingTable.h"
 #include "dsl/Model.h"
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,7 +27,7 @@ public:
   Evaluation(const Spec &spec, const ConfigNode &config,
              const NameOracle &oracle, Diagnostics &diagnostics)
       : spec(spec), config(config), oracle(oracle), reporter(diagnostics),
-        values(spec, config, reporter), choiceOf(spec.eitherCount) {}
+        values(spec, config, oracle, reporter) {}
 
   Model run();
 
@@ -80,7 +81,7 @@ private:
   /// recorded.
   const Form *choose(const Statement &statement, const Either &either,
                      bool probing);
-  const Form *preferred(const std::vector<const Form *> &forms) const;
+  const Form *preferred(const std::vector<const Form *> &forms);
   std::optional<std::string> firstName(const Body &body, Side which);
   std::optional<std::string> firstName(const Statement &statement, Side which);
 
@@ -106,7 +107,9 @@ private:
   /// Addresses of the scopes and block calls around the statement at hand.
   /// They belong to a mapping's key: its label and its expansion name them.
   std::vector<int64_t> callSites;
-  std::vector<Chosen> choiceOf; ///< by Either::index
+  /// By the `either` and the call sites around it: each use of a block makes
+  /// its own choice.
+  std::map<std::vector<int64_t>, Chosen> choiceOf;
 
   MappingTable table;
   RuleSide megatronSide, hfSide;

@@ -76,8 +76,9 @@ struct DefFrame {
 /// when a function returns nothing.
 class Expressions {
 public:
-  Expressions(const Spec &spec, const ConfigNode &config, Reporter &reporter)
-      : spec(spec), config(config), reporter(reporter) {}
+  Expressions(const Spec &spec, const ConfigNode &config,
+              const NameOracle &oracle, Reporter &reporter)
+      : spec(spec), config(config), oracle(oracle), reporter(reporter) {}
 
   std::optional<Datum> evaluate(const Expr &expr);
   std::optional<int64_t> integer(const Expr &expr);
@@ -139,6 +140,8 @@ private:
   std::optional<Datum> joined(const Expr &expr, const Datum &list);
   std::optional<Datum> floored(const Expr &expr, double value);
   std::optional<Datum> integerList(const Expr &expr, const Datum &from);
+  std::optional<Datum> exists(const Expr &expr, const Datum &megatron,
+                              const Datum &hf);
   std::optional<Datum> listValue(const Expr &expr);
   std::optional<Datum> comprehension(const Expr &expr);
   std::optional<Datum> indexValue(const Expr &expr);
@@ -156,6 +159,7 @@ private:
 
   const Spec &spec;
   const ConfigNode &config;
+  const NameOracle &oracle;
   Reporter &reporter;
   std::vector<Local> locals;
   size_t localsBase = 0;

@@ -39,7 +39,7 @@ Datum fromConfig(const ConfigNode &node) {
 
 const std::vector<std::string> &builtinNames() {
   static const std::vector<std::string> names{
-      "len", "join", "log", "floor", "integers", "min", "max"};
+      "len", "join", "log", "floor", "integers", "min", "max", "exists"};
   return names;
 }
 
@@ -166,6 +166,8 @@ std::optional<Datum> Expressions::builtin(const Expr &expr) {
   if (call.callee == "min" || call.callee == "max")
     return extremum(expr, arguments, call.callee == "max");
   const Datum &first = arguments[0];
+  if (call.callee == "exists")
+    return exists(expr, first, arguments[1]);
   if (call.callee == "len") {
     if (const auto *list =
             std::get_if<std::shared_ptr<const ValueList>>(&first.value))
@@ -263,6 +265,20 @@ std::optional<Datum> Expressions::integerList(const Expr &expr,
   return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};
 }
 
+/// Whether the checkpoint at hand has a tensor, by its name on the known side;
+/// true where no checkpoint is looked at.
+std::optional<Datum>
+Expressions::exists(const Expr &expr, const Datum &megatron, const Datum &hf) {
+  const Datum &known = oracle.known == Side::Megatron ? megatron : hf;
+  const std::string *name = std::get_if<std::string>(&known.value);
+  if (!name)
+    return fails(expr.where,
+                 fmt::format("exists needs the names of a tensor as strings, "
+                             "Megatron's and Hugging Face's, not {}",
+                             describe(known)));
+  return Datum{Value(!oracle.exists || oracle.exists(*name))};
+}
+
 std::optional<Datum> Expressions::listValue(const Expr &expr) {
   auto list = std::make_shared<ValueList>();
   for (const ExprPtr &item : expr.operands) {
@@ -305,12 +321,17 @@ std::optional<Datum> Expressions::indexValue(const Expr &expr) {
     return std::nullopt;
   const auto *list =
       std::get_if<std::shared_ptr<const ValueList>>(&base->value);
-  if (!list)
-    return fails(expr.where, fmt::format("only a list has elements, not {}",
-                                         describe(*base)));
-  if (*index < 0 || *index >= static_cast<int64_t>((*list)->size()))
+  const auto *text = std::get_if<std::string>(&base->value);
+  if (!list && !text)
+    return fails(expr.where,
+                 fmt::format("only a list or a string has elements, not {}",
+                             describe(*base)));
+  const size_t size = list ? (*list)->size() : text->size();
+  if (*index < 0 || *index >= static_cast<int64_t>(size))
     return fails(expr.where, fmt::format("element {} is asked of {} elements",
-                                         *index, (*list)->size()));
+                                         *index, size));
+  if (text)
+    return Datum{Value(std::string(1, (*text)[static_cast<size_t>(*index)]))};
   const Value &item = (**list)[static_cast<size_t>(*index)];
   const ConfigNode *node =
       base->node ? &base->node->items[static_cast<size_t>(*index)] : nullptr;

@@ -28,6 +28,8 @@ enum class OpKind : uint8_t {
   Reshape,   ///< to `ints` (see `rest`)
   Transpose, ///< axes in the order `ints`
   Slice,     ///< along `dim`, from index `ints[0]`, `ints[1]` wide
+  Repeat,    ///< `ints[0]` times, one after the other along dimension 0
+  Deinterleave, ///< `ints`: groups, then the rows of each section in a group
   Add,       ///< plus `value`
   Scale,     ///< times `value`
 };
@@ -159,6 +161,9 @@ struct NameOracle {
   std::function<std::vector<std::string>(std::string_view prefix)> withPrefix;
   /// Preferred forms of the target side's `either`: "grouped", "fused" ...
   std::vector<std::string> preferredForms;
+  /// Whether the target side had a tensor of that name before, by the source's
+  /// record; null without a record.
+  std::function<bool(std::string_view)> recorded;
 };
 
 struct Spec; // the AST (Ast.h)

@@ -59,7 +59,6 @@ struct RecordedTensor {
 struct Record {
   std::vector<RecordedTensor> tensors; ///< in the order of the files
   std::vector<std::string> copies;
-  std::vector<std::string> forms; ///< choices of `either`
   std::string spec, specSha256;   ///< name and hash of the spec of the import
   /// Keys point into the tensors' names; a move of the record keeps them.
   std::unordered_map<std::string_view, uint32_t> byName;

@@ -186,17 +186,18 @@ bool inferSections(RuleClass &type, std::span<const std::string> hfNames,
   std::vector<Shape> leaves;
   for (const OperandType &operand : type.hf)
     leaves.push_back(operand.shape);
-  std::vector<int64_t> extents = pieceExtents(mapping.hf, leaves, hfNames);
+  std::vector<int64_t> extents = sectionExtents(mapping.hf, leaves, hfNames);
   const std::vector<std::string> &names = mapping.shard.sections;
   if (type.megatron.size() != 1 || extents.empty() ||
       (!names.empty() && names.size() != extents.size())) {
-    ruleError(
-        mapping,
-        fmt::format("shard=section wants one tensor on the left and a concat "
-                    "along dimension 0 on the right; it names {} sections and "
-                    "the right side has {} pieces",
-                    names.size(), extents.size()),
-        diagnostics);
+    ruleError(mapping,
+              fmt::format(
+                  "shard=section wants one tensor on the left and a concat "
+                  "along dimension 0 or a deinterleave on the right; it names "
+                  "{} sections and "
+                  "the right side has {} pieces",
+                  names.size(), extents.size()),
+              diagnostics);
     return false;
   }
   type.sections[0] = extents;

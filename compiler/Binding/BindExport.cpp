@@ -103,7 +103,7 @@ private:
     auto leaves = inferDown(mapping.hf, whole, instance.hf);
     if (!leaves)
       return {};
-    return pieceExtents(mapping.hf, *leaves, instance.hf);
+    return sectionExtents(mapping.hf, *leaves, instance.hf);
   }
 
   /// What the import read has to come back, or to be named by the spec.

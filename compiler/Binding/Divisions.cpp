@@ -18,12 +18,15 @@ static std::optional<std::string> indivisible(int64_t extent, int64_t ranks,
 }
 
 /// The first of `heads` has to divide by the ranks; of each other one and the
-/// ranks, one has to divide the other.
+/// ranks, one has to divide the other. One alone is a number of things that a
+/// rank holds whole, of whatever kind.
 static std::optional<std::string>
 headsObstacle(const std::vector<int64_t> &heads, int64_t ranks) {
   for (size_t i = 0; i != heads.size(); ++i) {
     if (i == 0) {
-      if (auto text = indivisible(heads[0], ranks, "query heads"))
+      if (auto text = indivisible(heads[0], ranks,
+                                  heads.size() == 1 ? "heads or groups"
+                                                    : "query heads"))
         return text;
     } else if (heads[i] % ranks != 0 && ranks % heads[i] != 0) {
       return fmt::format(

@@ -20,6 +20,14 @@ static int64_t product(const std::vector<int64_t> &extents) {
   return all;
 }
 
+/// Rows of a tensor whose sections alternate: groups times the sections' rows.
+static int64_t deinterleavedRows(const Node &node) {
+  int64_t inGroup = 0;
+  for (size_t i = 1; i != node.ints.size(); ++i)
+    inGroup += node.ints[i];
+  return node.ints[0] * inGroup;
+}
+
 namespace {
 /// A tensor's shape against the first extents that the spec writes for it.
 std::optional<ShapeError> againstWritten(const Node &node, const Shape &shape,
@@ -56,6 +64,10 @@ public:
       return transpose(node);
     case OpKind::Slice:
       return slice(node);
+    case OpKind::Repeat:
+      return repeat(node);
+    case OpKind::Deinterleave:
+      return deinterleave(node);
     case OpKind::Add:
     case OpKind::Scale:
       return child(node.children[0], 0);
@@ -201,6 +213,29 @@ private:
     return whole;
   }
 
+  Inferred<Shape> repeat(const Node &node) {
+    Inferred<Shape> shape = child(node.children[0], 0);
+    if (shape && shape->empty())
+      return wrong(node,
+                   fmt::format("{} is one number; it has no rows to repeat",
+                               describe(side[node.children[0]])));
+    if (shape)
+      (*shape)[0] *= node.ints[0];
+    return shape;
+  }
+
+  Inferred<Shape> deinterleave(const Node &node) {
+    Inferred<Shape> from = child(node.children[0], 0);
+    if (from && (from->empty() || (*from)[0] != deinterleavedRows(node)))
+      return wrong(node,
+                   fmt::format("{} has shape {}; {} groups of {} need {} rows",
+                               describe(side[node.children[0]]),
+                               toString(*from), node.ints[0],
+                               deinterleavedRows(node) / node.ints[0],
+                               deinterleavedRows(node)));
+    return from;
+  }
+
   const std::vector<Node> &side;
   std::span<const Shape> leaves;
   std::span<const std::string> names;
@@ -234,6 +269,10 @@ public:
       return transpose(node, shape);
     case OpKind::Slice:
       return slice(node, shape);
+    case OpKind::Repeat:
+      return repeat(node, shape);
+    case OpKind::Deinterleave:
+      return deinterleave(node, shape);
     case OpKind::Add:
     case OpKind::Scale:
       return infer(side[node.children[0]], shape);
@@ -258,6 +297,14 @@ private:
     case OpKind::Fill:
     case OpKind::Reshape:
       return node.ints;
+    case OpKind::Repeat: {
+      auto once = prefix(side[node.children[0]]);
+      if (once && !once->empty())
+        once->front() *= node.ints[0];
+      return once;
+    }
+    case OpKind::Deinterleave:
+      return std::vector{deinterleavedRows(node)};
     case OpKind::Add:
     case OpKind::Scale:
       return prefix(side[node.children[0]], extentDim);
@@ -432,6 +479,25 @@ private:
     return infer(side[node.children[0]], from);
   }
 
+  std::optional<ShapeError> repeat(const Node &node, Shape shape) {
+    if (shape.empty() || shape[0] % node.ints[0] != 0)
+      return ShapeError{node.where,
+                        fmt::format("shape {} is not {} times the same rows",
+                                    toString(shape), node.ints[0])};
+    shape[0] /= node.ints[0];
+    return infer(side[node.children[0]], shape);
+  }
+
+  std::optional<ShapeError> deinterleave(const Node &node, const Shape &shape) {
+    if (shape.empty() || shape[0] != deinterleavedRows(node))
+      return ShapeError{
+          node.where,
+          fmt::format("the spec has {} rows in {} groups, the tensor here has "
+                      "shape {}",
+                      deinterleavedRows(node), node.ints[0], toString(shape))};
+    return infer(side[node.children[0]], shape);
+  }
+
   const std::vector<Node> &side;
   std::span<const std::string> names;
   std::vector<Shape> leaves;
@@ -462,17 +528,25 @@ inferDown(const std::vector<Node> &side, const Shape &whole,
   return down.takeLeaves();
 }
 
-std::vector<int64_t> pieceExtents(const std::vector<Node> &side,
-                                  std::span<const Shape> leaves,
-                                  std::span<const std::string> names) {
-  std::vector<int64_t> extents;
+std::vector<int64_t> sectionExtents(const std::vector<Node> &side,
+                                    std::span<const Shape> leaves,
+                                    std::span<const std::string> names) {
   const Node &root = side.back();
-  if (root.kind != OpKind::Concat || root.dim != 0)
-    return extents;
+  const bool joined = root.kind == OpKind::Concat && root.dim == 0;
+  std::vector<uint32_t> pieces = root.children;
+  if (!joined)
+    pieces = {static_cast<uint32_t>(side.size() - 1)};
+  std::vector<int64_t> extents;
   Up up(side, leaves, names);
-  for (uint32_t index : root.children)
-    if (Inferred<Shape> piece = up.infer(side[index]); piece && !piece->empty())
-      extents.push_back((*piece)[0]);
+  for (uint32_t index : pieces) {
+    const Node &piece = side[index];
+    if (piece.kind == OpKind::Deinterleave)
+      for (size_t i = 1; i != piece.ints.size(); ++i)
+        extents.push_back(piece.ints[0] * piece.ints[i]);
+    else if (Inferred<Shape> shape = up.infer(piece);
+             joined && shape && !shape->empty())
+      extents.push_back((*shape)[0]);
+  }
   return extents;
 }
 

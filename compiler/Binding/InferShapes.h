@@ -29,10 +29,10 @@ std::expected<std::vector<Shape>, ShapeError>
 inferDown(const std::vector<dsl::Node> &side, const Shape &whole,
           std::span<const std::string> names);
 
-/// The extents along dimension 0 of the pieces of a side whose root is a
-/// concat along dimension 0; empty for any other root.
-std::vector<int64_t> pieceExtents(const std::vector<dsl::Node> &side,
-                                  std::span<const Shape> leaves,
-                                  std::span<const std::string> names);
+/// The rows of the sections of a side: the pieces of a concat along dimension
+/// 0, those of a deinterleave one by one; empty for any other root.
+std::vector<int64_t> sectionExtents(const std::vector<dsl::Node> &side,
+                                    std::span<const Shape> leaves,
+                                    std::span<const std::string> names);
 
 } // namespace mbc::compiler

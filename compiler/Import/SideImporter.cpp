@@ -107,6 +107,11 @@ Value SideImporter::build(const dsl::Node &node) {
     return transpose(node, children[0]);
   case dsl::OpKind::Slice:
     return slice(node, children[0]);
+  case dsl::OpKind::Repeat:
+    children.resize(node.ints[0], children[0]);
+    return concat(node, children);
+  case dsl::OpKind::Deinterleave:
+    return deinterleave(node, children[0]);
   case dsl::OpKind::Add:
     return builder.create<map::AddOp>(at(node), children[0], constant);
   case dsl::OpKind::Scale:
@@ -272,6 +277,37 @@ Value SideImporter::slice(const dsl::Node &node, Value whole) {
   start[node.dim] = from;
   return builder.create<map::SliceOp>(
       at(node), RankedTensorType::get(shape, ruleElement), whole, start);
+}
+
+/// Each section is a slice of all groups.
+Value SideImporter::deinterleave(const dsl::Node &node, Value input) {
+  auto type = typeOf(input);
+  ArrayRef<int64_t> sections = ArrayRef<int64_t>(node.ints).drop_front();
+  const int64_t groups = node.ints[0],
+                rows = std::accumulate(sections.begin(), sections.end(),
+                                       int64_t{0});
+  if (type.getRank() == 0 || type.getDimSize(0) != groups * rows)
+    return error(node) << "deinterleave of " << type << ": " << groups
+                       << " groups of " << rows << " rows",
+           Value();
+  if (groups == 1) // the sections are in place
+    return input;
+  SmallVector<int64_t> flat(type.getShape()), grouped{groups, rows};
+  grouped.append(flat.begin() + 1, flat.end());
+  Value whole =
+      builder.create<map::ReshapeOp>(at(node), type.clone(grouped), input);
+  SmallVector<int64_t> start(grouped.size(), 0);
+  SmallVector<Value> parts;
+  for (int64_t section : sections) {
+    grouped[1] = section;
+    flat[0] = groups * section;
+    Value slice = builder.create<map::SliceOp>(at(node), type.clone(grouped),
+                                               whole, start);
+    parts.push_back(
+        builder.create<map::ReshapeOp>(at(node), type.clone(flat), slice));
+    start[1] += section;
+  }
+  return builder.create<map::ConcatOp>(at(node), type, parts, 0);
 }
 
 bool SideImporter::checkExtents(const dsl::Node &node) {

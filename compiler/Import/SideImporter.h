@@ -28,6 +28,7 @@ private:
   mlir::Value stack(const dsl::Node &node, mlir::ValueRange parts);
   mlir::Value reshape(const dsl::Node &node, mlir::Value input);
   mlir::Value transpose(const dsl::Node &node, mlir::Value input);
+  mlir::Value deinterleave(const dsl::Node &node, mlir::Value input);
   mlir::Value slice(const dsl::Node &node, mlir::Value whole);
   /// The value of an earlier node that is the same expression below a slice.
   mlir::Value sameBefore(const dsl::Node &node) const;

@@ -47,10 +47,6 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
   head["mbc"] = version;
   head["spec"] = {{"name", specName}, {"sha256", specHash(specText)}};
   head["layout"] = input.layout.toString();
-  Json forms = Json::array();
-  for (const dsl::Choice &choice : input.model.choices)
-    forms.push_back(choice.form);
-  head["forms"] = forms;
   head["vocab_size"] = input.model.vocabSize;
   head["padded_vocab_size"] = binding.paddedVocab;
   head["copies"] = binding.copies;
@@ -82,7 +78,6 @@ Result<Record> readRecord(const std::string &text) {
                 json->is_object() ? json->value("schema", 0) : 0, schema);
   Record record;
   record.copies = strings(*json, "copies");
-  record.forms = strings(*json, "forms");
   if (auto it = json->find("spec"); it != json->end() && it->is_object()) {
     record.spec = it->value("name", std::string());
     record.specSha256 = it->value("sha256", std::string());

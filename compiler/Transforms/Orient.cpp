@@ -33,7 +33,8 @@ public:
     Operation *op = unknown.getDefiningOp();
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](OperandOp operand) {
-          targets[operand.getOrdinal()] = known;
+          // What is repeated is read off its first place.
+          targets.try_emplace(operand.getOrdinal(), known);
           return success();
         })
         .Case([&](FillOp) { return success(); })

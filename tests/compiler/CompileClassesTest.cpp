@@ -204,6 +204,31 @@ TEST(CompileClasses, StackedAndTransposedExperts) {
                                   1000004, 1000002, 1000005}));
 }
 
+TEST(CompileClasses, AlternatingSectionsAreSortedAndGoBack) {
+  // Rows a0 b0 c0 a1 b1 c1 of two elements each; b and c are one section.
+  SideBuilder side;
+  side.deinterleave(side.tensor(0), {2, 1, 2});
+  Rule rule = makeRule(typed({6, 2}), {typed({6, 2})}, std::move(side));
+  EXPECT_EQ(valuesOf(compileOne(rule, Direction::Import, {}), 0),
+            (std::vector<int64_t>{0, 1, 6, 7, 2, 3, 4, 5, 8, 9, 10, 11}));
+  EXPECT_EQ(valuesOf(compileOne(rule, Direction::Export, {}), 0),
+            (std::vector<int64_t>{0, 1, 4, 5, 6, 7, 2, 3, 8, 9, 10, 11}));
+}
+
+TEST(CompileClasses, OfCopiesTheFirstComesBack) {
+  SideBuilder side;
+  const uint32_t first = side.tensor(0, 1);
+  side.concat({first, side.repeat(side.tensor(1, 2), 2)});
+  Rule rule =
+      makeRule(typed({5, 2}), {typed({1, 2}), typed({2, 2})}, std::move(side));
+  EXPECT_EQ(valuesOf(compileOne(rule, Direction::Import, {}), 0),
+            (std::vector<int64_t>{0, 1, 1000000, 1000001, 1000002, 1000003,
+                                  1000000, 1000001, 1000002, 1000003}));
+  FusedClass exported = compileOne(rule, Direction::Export, {});
+  EXPECT_EQ(valuesOf(exported, 0), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(valuesOf(exported, 1), (std::vector<int64_t>{2, 3, 4, 5}));
+}
+
 TEST(CompileClasses, DequantisedBoxesKeepRowsApart) {
   Rule rule =
       copyRule({256, 130}, dsl::ShardKind::Column, DType::BF16, DType::F8_E4M3);

@@ -45,6 +45,16 @@ public:
     node.ints = std::move(axes);
     return add(std::move(node));
   }
+  uint32_t repeat(uint32_t input, int64_t times) {
+    dsl::Node node = made(dsl::OpKind::Repeat, {input});
+    node.ints = {times};
+    return add(std::move(node));
+  }
+  uint32_t deinterleave(uint32_t input, std::vector<int64_t> groupsAndRows) {
+    dsl::Node node = made(dsl::OpKind::Deinterleave, {input});
+    node.ints = std::move(groupsAndRows);
+    return add(std::move(node));
+  }
   uint32_t constant(dsl::OpKind kind, uint32_t input, double value) {
     dsl::Node node = made(kind, {input});
     node.value = value;

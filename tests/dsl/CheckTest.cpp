@@ -128,6 +128,15 @@ TEST(Check, R8_TheOtherAxesEndAShape) {
             "'...' stands only in the shape of a reshape\n");
 }
 
+TEST(Check, R4_AnOperationHasItsArguments) {
+  EXPECT_EQ(findings("a <- reshape(b)\n"),
+            "'reshape' takes 2 arguments, 1 is given\n");
+  EXPECT_EQ(findings("a <- deinterleave(b, [1, 2])\n"),
+            "'deinterleave' takes 3 arguments, 2 are given\n");
+  EXPECT_EQ(findings("let x = exists(\"a\")\nlet y = len(x)\n"),
+            "'exists' takes 2 arguments, 1 is given\n");
+}
+
 TEST(Check, R10_OnlyConcatAndStackRepeatAndHaveADim) {
   EXPECT_EQ(findings("a <- reshape(e in 0..2: b{e}, [2])\n"),
             "only 'stack' and 'concat' repeat over a range\n");

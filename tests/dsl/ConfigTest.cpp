@@ -112,6 +112,17 @@ TEST(Config, IntegersOutOfFloatsAndText) {
             "t.mbspec:3:18: error: \"\" in \"3,,4\" is no integer");
 }
 
+TEST(Config, AStringHasElements) {
+  EXPECT_EQ(std::get<std::string>(
+                fieldOf("hf.pattern[2]", R"({"pattern": "M-M*E"})")),
+            "M");
+  EXPECT_EQ(errorOf("hf.pattern[5]", R"({"pattern": "M-M*E"})"),
+            "t.mbspec:3:18: error: element 5 is asked of 5 elements");
+  EXPECT_EQ(errorOf("hf.n[0]", R"({"n": 7})"),
+            "t.mbspec:3:18: error: only a list or a string has elements, not "
+            "hf.n (7)");
+}
+
 TEST(Config, R14_AConditionIsNeverZeroOrNull) {
   EXPECT_EQ(errorOf("hf.n ? 1 : 2", R"({"n": 0})"),
             "t.mbspec:3:18: error: a condition is true or false, not hf.n (0); "

@@ -47,6 +47,30 @@ TEST(Either, OnTheWayBackTheSameRulesServe) {
       "hf fused\n");
 }
 
+TEST(Either, WhatTheRecordHasDecidesUnlessAnOptionDoes) {
+  std::set<std::string> names{"m.0.w0", "m.0.w1", "m.1.w0", "m.1.w1"},
+      recorded{"h.0.all", "h.1.all"};
+  EXPECT_EQ(
+      choicesOf(
+          evaluateText(spec, "{}", names, Side::Megatron, {}, recorded).model),
+      "hf fused\n");
+  EXPECT_EQ(choicesOf(evaluateText(spec, "{}", names, Side::Megatron,
+                                   {"per_expert"}, recorded)
+                          .model),
+            "hf per_expert\nmegatron grouped\n");
+}
+
+TEST(Either, EachUseOfABlockDecidesForItself) {
+  Evaluated result = evaluateText(
+      withModel("block part { either one { w <- x } or two { w <- y } }\n"
+                "for i in 0..2 { a.{i} <- a.{i} { part } }\n"
+                "b <- b { part }\n"),
+      "{}", {"a.0.x", "a.1.x", "b.y"});
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(rulesOf(result.model),
+            "a.0.w <- a.0.x\na.1.w <- a.1.x\nb.w <- b.y\n");
+}
+
 TEST(Either, R16_MixedLayoutsAreRefusedWithTwoExamples) {
   EXPECT_EQ(evaluateText(spec, "{}", {"h.0.e.0", "h.0.e.1", "h.1.all"}).text,
             "t.mbspec:4:3: error: mixed layouts: 'h.0.e.0' is of form "

@@ -183,6 +183,46 @@ TEST(Evaluate, R17_AnOptionalRuleIsDroppedWhereItsTensorIsAbsent) {
             "a <- x\n");
 }
 
+TEST(Evaluate, AConditionMayAskWhatTheSourceHas) {
+  std::string spec =
+      withModel("if exists(\"a\", \"x\") { a <- x } else { b <- y }\n");
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"x"}).model), "a <- x\n");
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}).model), "b <- y\n");
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}, Side::Megatron).model),
+            "a <- x\n");
+  EXPECT_TRUE(
+      evaluateText(withModel("if exists(1, 2) { a <- x }\n"))
+          .text.starts_with("t.mbspec:3:4: error: exists needs the names of a "
+                            "tensor as strings, Megatron's and Hugging "
+                            "Face's, not 2\n"));
+}
+
+TEST(Evaluate, AlternatingSectionsHaveGroupsAndRows) {
+  Evaluated result = evaluateText(
+      withModel("a <- deinterleave(x, 2, [3, 1+4]) shard=section(p, q)\n"
+                "b <- y shard=column(4)\n"));
+  ASSERT_EQ(result.text, "");
+  const Node &node = result.model.mappings.at(0).hf.at(1);
+  EXPECT_EQ(node.kind, OpKind::Deinterleave);
+  EXPECT_EQ(node.ints, (std::vector<int64_t>{2, 3, 5}));
+  EXPECT_EQ(result.model.mappings.at(1).shard.heads, (std::vector<int64_t>{4}));
+  for (const char *wrong : {"0, [1]", "2, []", "2, [1, 0]"})
+    EXPECT_TRUE(evaluateText(withModel("a <- deinterleave(x, " +
+                                       std::string(wrong) + ")\n"))
+                    .text.contains("a positive number of groups"))
+        << wrong;
+}
+
+TEST(Evaluate, CopiesAreCounted) {
+  Evaluated result = evaluateText(withModel("a <- repeat(x, 1+1)\n"));
+  ASSERT_EQ(result.text, "");
+  const Node &node = result.model.mappings.at(0).hf.at(1);
+  EXPECT_EQ(node.kind, OpKind::Repeat);
+  EXPECT_EQ(node.ints, (std::vector<int64_t>{2}));
+  EXPECT_TRUE(evaluateText(withModel("a <- repeat(x, 0)\n"))
+                  .text.contains("repeat needs a positive number of times"));
+}
+
 TEST(Evaluate, R18_ASubtreeHasARuleForEachName) {
   std::string spec = withModel("visual.** <- model.visual.** stage=first\n");
   std::set<std::string> names{"model.visual.a.weight", "model.visual.b.weight",

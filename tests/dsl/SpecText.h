@@ -42,7 +42,8 @@ inline Evaluated evaluateText(const std::string &text,
                               const std::string &config = "{}",
                               const std::set<std::string> &names = {},
                               Side known = Side::Hf,
-                              std::vector<std::string> preferred = {}) {
+                              std::vector<std::string> preferred = {},
+                              const std::set<std::string> &recorded = {}) {
   Diagnostics diagnostics;
   ParseResult spec = parseText(text, "t.mbspec", {}, diagnostics);
   Evaluated result;
@@ -50,6 +51,9 @@ inline Evaluated evaluateText(const std::string &text,
     NameOracle oracle;
     oracle.known = known;
     oracle.preferredForms = std::move(preferred);
+    oracle.recorded = [&](std::string_view name) {
+      return recorded.contains(std::string(name));
+    };
     oracle.exists = [&](std::string_view name) {
       return names.contains(std::string(name));
     };
