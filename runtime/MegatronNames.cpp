@@ -122,6 +122,23 @@ std::string renumber(std::string_view name, std::optional<int64_t> layer,
   return join(segments);
 }
 
+static std::string withEnd(std::string name, std::string_view from,
+                           std::string_view to) {
+  if (name.ends_with(from))
+    name.replace(name.size() - from.size(), from.size(), to);
+  return name;
+}
+
+std::string perRankName(std::string name) {
+  name = withEnd(std::move(name), "mixer.conv1d.weight", "mixer.conv1d_weight");
+  return withEnd(std::move(name), "mixer.conv1d.bias", "mixer.conv1d_bias");
+}
+
+std::string fromPerRankName(std::string name) {
+  name = withEnd(std::move(name), "mixer.conv1d_weight", "mixer.conv1d.weight");
+  return withEnd(std::move(name), "mixer.conv1d_bias", "mixer.conv1d.bias");
+}
+
 TensorKey torchDistKey(std::string_view name, std::string_view section,
                        const KeyRules &rules) {
   std::vector<std::string_view> segments = split(name);

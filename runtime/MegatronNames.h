@@ -34,6 +34,12 @@ bool isTowerName(std::string_view name);
 std::string renumber(std::string_view name, std::optional<int64_t> layer,
                      std::optional<int64_t> expert);
 
+/// Mamba's convolution has the parameters `mixer.conv1d_weight` and `_bias`,
+/// which per-rank files hold as they are; in a torch_dist, and in specs, they
+/// are `mixer.conv1d.weight` and `.bias`. From the one spelling to the other:
+std::string perRankName(std::string name);
+std::string fromPerRankName(std::string name);
+
 /// What decides how a torch_dist spells its keys.
 struct KeyRules {
   bool layersStacked =

@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 16> columnParallel = {
     "e_proj",           "h_proj"};
 constexpr std::array<std::string_view, 3> rowParallel = {
     "linear_proj", "linear_fc2", "out_proj"};
-constexpr std::array<std::string_view, 4> bareRows = {"A_log", "dt_bias", "D",
-                                                      "softmax_offset"};
+constexpr std::array<std::string_view, 5> bareRows = {
+    "A_log", "dt_bias", "D", "softmax_offset", "attn_sink"};
 
 /// The last two segments of a name without the expert's number.
 struct Tail {
@@ -110,7 +110,7 @@ ShardRule shardRule(std::string_view name, size_t rank) {
     return rule;
   rule.expert = parseMegatronName(name).expert.has_value();
   Tail tail = tailOf(name);
-  if (name.ends_with(".mixer.norm.weight")) {
+  if (name.ends_with("mixer.norm.weight")) {
     rule.cut = Cut::Rows;
     return rule;
   }

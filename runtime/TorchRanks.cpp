@@ -94,11 +94,7 @@ Result<RankContent> readRankFile(const std::string &path) {
 
 /// Names of the per-rank format that a torch_dist spells otherwise.
 std::string parameterName(std::string name) {
-  for (auto [from, to] : {std::pair<std::string_view, std::string_view>(
-                              ".mixer.conv1d_weight", ".mixer.conv1d.weight"),
-                          {".mixer.conv1d_bias", ".mixer.conv1d.bias"}})
-    if (name.ends_with(from))
-      name.replace(name.size() - from.size(), from.size(), to);
+  name = fromPerRankName(std::move(name));
   if (size_t inner = name.find(".transformer_layer.");
       inner != std::string::npos && name.find("mtp.layers.") < inner)
     name.replace(inner, 19, ".mtp_model_layer.");

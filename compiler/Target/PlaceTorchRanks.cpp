@@ -60,7 +60,7 @@ private:
       layer = *name.layer - layout.firstLayer(file.place.pp);
     if (name.expert && model.experts != 0)
       expert = *name.expert % (model.experts / layout.ep);
-    return renumber(text, layer, expert);
+    return perRankName(renumber(text, layer, expert));
   }
 
   Result<void> placeInstance(uint32_t index, const InstancePlace &place) {

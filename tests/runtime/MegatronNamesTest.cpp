@@ -53,6 +53,19 @@ TEST(MegatronNames, Renumber) {
             "embedding.word_embeddings.weight");
 }
 
+TEST(MegatronNames, PerRankFilesSpellMambasConvolutionAsParameters) {
+  for (auto [name, perRank] :
+       {std::pair("decoder.layers.0.mixer.conv1d.weight",
+                  "decoder.layers.0.mixer.conv1d_weight"),
+        {"decoder.layers.1.mamba_mixer.conv1d.bias",
+         "decoder.layers.1.mamba_mixer.conv1d_bias"},
+        {"decoder.layers.2.self_attention.conv1d.weight",
+         "decoder.layers.2.self_attention.conv1d.weight"}}) {
+    EXPECT_EQ(perRankName(name), perRank);
+    EXPECT_EQ(fromPerRankName(perRank), name);
+  }
+}
+
 // Keys as Megatron-Core itself writes them: a homogeneous MoE model of 2 layers
 // and 4 experts, the same with numbered layers, and a hybrid model.
 TEST(MegatronNames, StackedKey) {
