@@ -138,7 +138,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"glm_moe_dsa", "glm_moe_dsa"},
         Case{"glm_moe_dsa_fp8", "glm_moe_dsa"},
         Case{"glm_moe_dsa_fused", "glm_moe_dsa"},
-        Case{"glm5_next", "glm5_next"}, Case{"glm5_next_fp8", "glm5_next"}),
+        Case{"glm5_next", "glm5_next"}, Case{"glm5_next_fp8", "glm5_next"},
+        Case{"gemma", "gemma"}, Case{"gemma2", "gemma2"},
+        Case{"gemma3", "gemma3"}, Case{"exaone4", "exaone4"},
+        Case{"qwen3_next", "qwen3_next"}, Case{"qwen3_5", "qwen3_5"},
+        Case{"qwen3_5_moe", "qwen3_5_moe"}, Case{"nemotron_h", "nemotron_h"},
+        Case{"nemotron_h_mtp", "nemotron_h"}, Case{"nemotron", "nemotron"},
+        Case{"falcon_h1", "falcon_h1"}, Case{"llama4", "llama4"},
+        Case{"deepseek_v4", "deepseek_v4"}, Case{"gemma4", "gemma4"},
+        Case{"gemma4_moe", "gemma4"}),
     [](const auto &entry) { return entry.param.fixture; });
 
 INSTANTIATE_TEST_SUITE_P(Specs, Reference,

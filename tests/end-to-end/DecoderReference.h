@@ -42,9 +42,9 @@ protected:
   void latentAttention(const std::string &mg, const std::string &hf);
   virtual void indexer(const std::string &mg, const std::string &hf);
 
-  void feedForward(const std::string &mg, const std::string &hf);
+  virtual void feedForward(const std::string &mg, const std::string &hf);
   virtual void denseFeedForward(const std::string &mg, const std::string &hf);
-  void sparseFeedForward(const std::string &mg, const std::string &hf);
+  virtual void sparseFeedForward(const std::string &mg, const std::string &hf);
   virtual void expertBias(const std::string &mg, const std::string &hf);
   /// `hf` holds gate, up and down under `names_`.
   void gated(const std::string &mg, const std::string &hf);

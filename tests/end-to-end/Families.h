@@ -39,6 +39,15 @@ Reference mixtralReference(const HfModel &model);
 Reference nemotronNasReference(const HfModel &model);
 Reference qwen2MoeReference(const HfModel &model);
 Reference stepReference(const HfModel &model);
+Reference deepseekV4Reference(const HfModel &model);
+Reference gemma4Reference(const HfModel &model);
+Reference falconH1Reference(const HfModel &model);
+Reference llama4Reference(const HfModel &model);
+Reference nemotronReference(const HfModel &model);
+Reference nemotronHReference(const HfModel &model);
+StageStarts nemotronHStageStarts(const Json &text);
+Reference postNormReference(const HfModel &model);
+Reference qwenHybridReference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 

@@ -151,23 +151,27 @@ Answers::onAllRanks(const Layout &layout, int64_t vocabMultiple,
   for (const auto &[name, parameter] : reference_.parameters) {
     const int64_t stage = stageOf(parameter, layout);
     const bool embedding = name.ends_with("word_embeddings.weight");
-    std::string copyName = name;
-    if (embedding && !reference_.parameters.contains(
-                         name == "embedding.word_embeddings.weight"
-                             ? "output_layer.weight"
-                             : "language_model.output_layer.weight"))
-      copyName = "output_layer.weight";
+    // What the last stage holds, too: the input of MTP layers, a tied head.
+    std::vector<std::string> copyNames;
+    if (embedding && layout.pp > 1 && mtp)
+      copyNames.push_back(name);
+    if (embedding && layout.pp > 1 &&
+        !reference_.parameters.contains(
+            name == "embedding.word_embeddings.weight"
+                ? "output_layer.weight"
+                : "language_model.output_layer.weight"))
+      copyNames.push_back("output_layer.weight");
     for (int64_t s = 0; s != layout.ranksPerStage(); ++s) {
       if (!reference_.onRank(name, layout, s, vocabMultiple))
         continue;
       const Answer *is = &answer(name, layout, s, vocabMultiple);
       all[{rankName(layout, stage, s),
            sequential ? sequentialName(name) : name}] = is;
-      if (!embedding || layout.pp == 1 || (copyName == name && !mtp))
-        continue;
-      const Key copy{rankName(layout, layout.pp - 1, s), copyName};
-      all[copy] = is;
-      copies.insert(copy);
+      for (const std::string &copyName : copyNames) {
+        const Key copy{rankName(layout, layout.pp - 1, s), copyName};
+        all[copy] = is;
+        copies.insert(copy);
+      }
     }
   }
   return all;

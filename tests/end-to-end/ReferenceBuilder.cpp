@@ -60,6 +60,27 @@ Parameter &ReferenceBuilder::sections(const std::string &mg,
   return parameter;
 }
 
+Parameter &ReferenceBuilder::cutAt(const std::string &mg, Tensor whole,
+                                   Extents extents) {
+  Parameter &parameter = put(mg, std::move(whole), Cut::Sections);
+  parameter.sections = std::move(extents);
+  return parameter;
+}
+
+void ReferenceBuilder::mamba(const std::string &mg, const std::string &hf,
+                             const MambaSizes &sizes) {
+  const int64_t D = sizes.heads * sizes.width, S = sizes.groups * sizes.state;
+  cutAt(mg + "in_proj.weight", get(hf + "in_proj.weight"),
+        {D, D, S, S, sizes.heads})
+      .heads = sizes.groups;
+  cutAt(mg + "conv1d.weight", get(hf + "conv1d.weight"), {D, S, S});
+  cutAt(mg + "conv1d.bias", get(hf + "conv1d.bias"), {D, S, S});
+  for (const char *name : {"A_log", "D", "dt_bias"})
+    copy(mg + name, hf + name, Cut::Rows);
+  copy(mg + "norm.weight", hf + "norm.weight", Cut::Rows);
+  copy(mg + "out_proj.weight", hf + "out_proj.weight", Cut::Columns);
+}
+
 Parameter &ReferenceBuilder::vocabulary(const std::string &mg,
                                         const std::string &hf) {
   result_.vocabulary.insert(mg);

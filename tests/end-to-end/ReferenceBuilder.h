@@ -26,6 +26,17 @@ protected:
   /// Sections one below the other, each cut on its own.
   Parameter &sections(const std::string &mg, const std::vector<Tensor> &parts);
 
+  /// A tensor as it is, whose rows are sections of these extents.
+  Parameter &cutAt(const std::string &mg, Tensor whole, Extents extents);
+
+  struct MambaSizes {
+    int64_t heads = 0, width = 0; ///< of a head
+    int64_t groups = 0, state = 0;
+  };
+  /// A Mamba-2 mixer, which has the same sections on both sides.
+  void mamba(const std::string &mg, const std::string &hf,
+             const MambaSizes &sizes);
+
   /// Embedding or head: a row a token.
   Parameter &vocabulary(const std::string &mg, const std::string &hf);
 

@@ -1,0 +1,109 @@
+#include "tests/end-to-end/Families.h"
+#include "tests/end-to-end/ReferenceBuilder.h"
+
+#include <fmt/format.h>
+
+namespace mbc::test {
+
+namespace {
+
+/// Compressed attention, hyper-connections, and experts that the first layers
+/// look up by the token.
+class DeepseekV4 : public ReferenceBuilder {
+public:
+  explicit DeepseekV4(const HfModel &model) : ReferenceBuilder(model) {}
+
+  Reference build() {
+    result_.experts = number("n_routed_experts");
+    vocabulary("embedding.word_embeddings.weight", "embed.weight")
+        .everywhereFirst = true;
+    vocabulary("output_layer.weight", "head.weight");
+    copy("decoder.final_layernorm.weight", "norm.weight");
+    for (const char *name : {"hc_head_fn", "hc_head_base", "hc_head_scale"})
+      copy(fmt::format("decoder.{}", name), name);
+    for (int64_t i = 0; i != number("num_hidden_layers"); ++i) {
+      layer_ = i;
+      layer(fmt::format("decoder.layers.{}.", i), fmt::format("layers.{}.", i));
+    }
+    return std::move(result_);
+  }
+
+private:
+  void layer(const std::string &mg, const std::string &hf) {
+    streams(mg + "self_attention_hyper_connection.", hf + "hc_attn_");
+    streams(mg + "mlp_hyper_connection.", hf + "hc_ffn_");
+    copy(mg + "input_layernorm.weight", hf + "attn_norm.weight");
+    attention(mg + "self_attention.", hf + "attn.");
+    copy(mg + "pre_mlp_layernorm.weight", hf + "ffn_norm.weight");
+    feedForward(mg + "mlp.", hf + "ffn.");
+  }
+
+  void streams(const std::string &mg, const std::string &hf) {
+    copy(mg + "mapping_proj.weight", hf + "fn");
+    copy(mg + "bias", hf + "base");
+    const Tensor scale = get(hf + "scale");
+    put(mg + "alpha_pre", rows(scale, 0, 1));
+    put(mg + "alpha_post", rows(scale, 1, 2));
+    put(mg + "alpha_res", rows(scale, 2, 3));
+  }
+
+  void attention(const std::string &mg, const std::string &hf) {
+    const int64_t heads = number("num_attention_heads");
+    copy(mg + "linear_q_down_proj.weight", hf + "wq_a.weight");
+    copy(mg + "q_layernorm.weight", hf + "q_norm.weight");
+    copy(mg + "linear_q_up_proj.weight", hf + "wq_b.weight", Cut::Rows).heads =
+        heads;
+    copy(mg + "linear_kv_proj.weight", hf + "wkv.weight");
+    copy(mg + "kv_layernorm.weight", hf + "kv_norm.weight");
+    copy(mg + "linear_o_group_proj", hf + "wo_a.weight");
+    copy(mg + "linear_proj.weight", hf + "wo_b.weight", Cut::Columns);
+    const std::string core = mg + "core_attention.";
+    copy(core + "attn_sink", hf + "attn_sink", Cut::Rows);
+    if (hasTensor(hf + "compressor.ape"))
+      compressor(core + "compressor.", hf + "compressor.");
+    if (!hasTensor(hf + "indexer.wq_b.weight"))
+      return;
+    copy(core + "indexer.linear_wq_b.weight", hf + "indexer.wq_b.weight");
+    copy(core + "indexer.linear_weights_proj.weight",
+         hf + "indexer.weights_proj.weight");
+    compressor(core + "indexer.compressor.", hf + "indexer.compressor.");
+  }
+
+  void compressor(const std::string &mg, const std::string &hf) {
+    copy(mg + "linear_wkv.weight", hf + "wkv.weight");
+    copy(mg + "linear_wgate.weight", hf + "wgate.weight");
+    copy(mg + "norm.weight", hf + "norm.weight");
+    copy(mg + "ape", hf + "ape");
+  }
+
+  void feedForward(const std::string &mg, const std::string &hf) {
+    copy(mg + "router.weight", hf + "gate.weight");
+    if (hasTensor(hf + "gate.tid2eid"))
+      copy(mg + "router.tid2eid", hf + "gate.tid2eid");
+    else
+      copy(mg + "router.expert_bias", hf + "gate.bias");
+    linears(mg + "shared_experts.linear_fc{}.weight", hf + "shared_experts.");
+    for (int64_t e = 0; e != result_.experts; ++e)
+      linears(mg + "experts.linear_fc{}.weight" + std::to_string(e),
+              fmt::format("{}experts.{}.", hf, e), e);
+  }
+
+  /// w1 is the gate, w3 up, w2 down.
+  void linears(const std::string &pattern, const std::string &hf,
+               std::optional<int64_t> expert = {}) {
+    auto name = [&](int linear) {
+      return fmt::format(fmt::runtime(pattern), linear);
+    };
+    sections(name(1), {get(hf + "w1.weight"), get(hf + "w3.weight")}).expert =
+        expert;
+    copy(name(2), hf + "w2.weight", Cut::Columns).expert = expert;
+  }
+};
+
+} // namespace
+
+Reference deepseekV4Reference(const HfModel &model) {
+  return DeepseekV4(model).build();
+}
+
+} // namespace mbc::test
