@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/BindCommon.h"
 #include "compiler/Binding/FindSpec.h"
+#include "compiler/Binding/Numbering.h"
 #include "compiler/ProofText.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
@@ -252,6 +253,7 @@ BindInput Compilation::bindInput() const {
 }
 
 bool Compilation::bind() {
+  checkNumbering(model, diagnostics);
   if (direction == Direction::Import) {
     layout = makeLayout(options, model, diagnostics);
     binding = bindImport(bindInput(), diagnostics);

@@ -1,0 +1,161 @@
+#include "compiler/Binding/Numbering.h"
+
+#include "compiler/Binding/BindCommon.h"
+#include "runtime/MegatronNames.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace mbc::compiler {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// The numbers that stand for layers and experts: whole segments, and those
+/// behind `weight` or `bias`.
+Numbers numbersOf(std::string_view name) {
+  Numbers numbers;
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = std::min(name.find('.', begin), name.size());
+    std::string_view segment = name.substr(begin, end - begin);
+    for (std::string_view stem : {"weight", "bias"})
+      if (segment.starts_with(stem))
+        segment.remove_prefix(stem.size());
+    if (!segment.empty() && std::ranges::all_of(segment, isDigit)) {
+      int64_t value = 0;
+      for (char digit : segment.substr(0, 18)) // more digits name nothing
+        value = value * 10 + (digit - '0');
+      numbers.push_back(value);
+    }
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+class Numbering {
+public:
+  Numbering(const dsl::Model &model, dsl::Diagnostics &diagnostics)
+      : model(model), diagnostics(diagnostics),
+        instancesOf(model.mappings.size()), outside(model.mappings.size()) {}
+
+  void check() {
+    for (uint32_t i = 0; i != model.instances.size(); ++i) {
+      const dsl::RuleInstance &instance = model.instances[i];
+      instancesOf[instance.mapping].push_back(i);
+      for (const std::string &name : instance.megatron)
+        checkRange(instance, name);
+    }
+    reportAbsentLayers();
+    for (const std::vector<uint32_t> &instances : instancesOf)
+      checkOrder(instances);
+  }
+
+private:
+  const dsl::Mapping &mappingOf(const dsl::RuleInstance &instance) const {
+    return model.mappings[instance.mapping];
+  }
+
+  void checkRange(const dsl::RuleInstance &instance, const std::string &name) {
+    MegatronName parsed = parseMegatronName(name);
+    if (parsed.layer)
+      layers.insert(*parsed.layer);
+    for (auto [number, count, what] :
+         {std::tuple{parsed.layer, model.layers, "decoder layers"},
+          std::tuple{parsed.expert, model.experts, "experts"}})
+      if (number && *number >= count && !outside[instance.mapping]) {
+        outside[instance.mapping] = true;
+        ruleError(mappingOf(instance),
+                  fmt::format("{} is one of {} {}, numbered from 0: the model "
+                              "declares no more",
+                              name, count, what),
+                  diagnostics);
+      }
+  }
+
+  void reportAbsentLayers() {
+    for (int64_t layer = 0; layer < model.layers; ++layer)
+      if (!layers.empty() && !layers.contains(layer)) {
+        diagnostics.error({}, fmt::format("{} declares {} decoder layers, and "
+                                          "no rule gives layer {}",
+                                          model.name, model.layers, layer));
+        return;
+      }
+  }
+
+  /// The instances of a rule, by Megatron's numbers: each operand's numbers
+  /// rise, and inside an instance those of a range do.
+  void checkOrder(std::vector<uint32_t> instances) {
+    std::vector<std::pair<Numbers, uint32_t>> sorted;
+    for (uint32_t i : instances)
+      if (const dsl::RuleInstance &instance = model.instances[i];
+          !instance.megatron.empty() && !instance.hf.empty())
+        sorted.emplace_back(numbersOf(instance.megatron.front()), i);
+    std::ranges::sort(sorted);
+    for (size_t at = 0; at != sorted.size(); ++at) {
+      const dsl::RuleInstance &instance = model.instances[sorted[at].second];
+      const dsl::RuleInstance *before =
+          at == 0 ? nullptr : &model.instances[sorted[at - 1].second];
+      if (!rises(instance, before, instance.hf, before ? &before->hf : nullptr))
+        return;
+      if (!rises(instance, before, instance.megatron,
+                 before ? &before->megatron : nullptr))
+        return;
+    }
+  }
+
+  /// The operands of a side against those of the instance before, and those of
+  /// a range against one another.
+  bool rises(const dsl::RuleInstance &instance, const dsl::RuleInstance *before,
+             const std::vector<std::string> &names,
+             const std::vector<std::string> *namesBefore) {
+    for (size_t k = 0; k != names.size(); ++k) {
+      Numbers numbers = numbersOf(names[k]);
+      if (namesBefore && k < namesBefore->size() &&
+          numbers < numbersOf((*namesBefore)[k]))
+        return turned(instance, names[k], (*namesBefore)[k],
+                      before->megatron.front());
+      if (k != 0 && sameButNumbers(names[k], names[k - 1]) &&
+          numbers < numbersOf(names[k - 1]))
+        return turned(instance, names[k], names[k - 1], names[k - 1]);
+    }
+    return true;
+  }
+
+  static bool sameButNumbers(std::string_view a, std::string_view b) {
+    auto letters = [](std::string_view name) {
+      std::string text(name);
+      std::erase_if(text, isDigit);
+      return text;
+    };
+    return letters(a) == letters(b);
+  }
+
+  bool turned(const dsl::RuleInstance &instance, const std::string &name,
+              const std::string &nameBefore, const std::string &megatron) {
+    ruleError(mappingOf(instance),
+              fmt::format("the order of numbers turns around: {} comes before "
+                          "{}, where {} is followed by {}; layers and experts "
+                          "keep their order",
+                          nameBefore, name, megatron,
+                          instance.megatron.front()),
+              diagnostics);
+    return false;
+  }
+
+  const dsl::Model &model;
+  dsl::Diagnostics &diagnostics;
+  std::vector<std::vector<uint32_t>> instancesOf; ///< by mapping
+  std::vector<bool> outside; ///< mappings with a reported number
+  std::set<int64_t> layers;
+};
+
+} // namespace
+
+void checkNumbering(const dsl::Model &model, dsl::Diagnostics &diagnostics) {
+  Numbering(model, diagnostics).check();
+}
+
+} // namespace mbc::compiler
