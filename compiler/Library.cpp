@@ -1,5 +1,6 @@
 #include "compiler/Binding/FindSpec.h"
 #include "compiler/Compilation.h"
+#include "compiler/FindingsText.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 
@@ -42,11 +43,11 @@ static Options optionsOf(const mbc_compile_options &given) {
   return options;
 }
 
-/// Findings one under the other, then the notes.
+/// The findings, then the notes.
 static void sendFindings(const dsl::Diagnostics &diagnostics,
-                         const std::vector<std::string> &notes, mbc_sink sink) {
-  for (const dsl::Diagnostic &diagnostic : diagnostics.all())
-    send(sink, dsl::toString(diagnostic));
+                         const std::vector<std::string> &notes, mbc_sink sink,
+                         bool all = false) {
+  send(sink, findingsText(diagnostics, all));
   for (const std::string &note : notes)
     send(sink, "note: " + note + "\n");
 }
@@ -101,7 +102,8 @@ static int check(const mbc_compile_options *given, mbc_sink out,
                   "\n");
     return holds ? 0 : 1;
   }
-  sendFindings(compilation.diagnostics, compilation.notes, diagnostics);
+  sendFindings(compilation.diagnostics, compilation.notes, diagnostics,
+               given->verbose > 0);
   if (!holds)
     return 1;
   if (alone) {

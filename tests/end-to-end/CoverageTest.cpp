@@ -42,6 +42,14 @@ protected:
     return mbc(options);
   }
 
+  static size_t countOf(const std::string &text, std::string_view word) {
+    size_t count = 0;
+    for (size_t at = text.find(word); at != std::string::npos;
+         at = text.find(word, at + 1))
+      ++count;
+    return count;
+  }
+
   Scratch scratch_;
   const std::string source_ = scratch_ / "hf", target_ = scratch_ / "mg";
 };
@@ -144,6 +152,29 @@ TEST_F(Coverage, AShapeThatContradictsTheConfig) {
   HfModel model = fixture("llama");
   model.at("model.layers.2.mlp.up_proj.weight").shape = {207, 112};
   expectFindings(model, {"model.layers.2.mlp.up_proj.weight", "207", "208"});
+}
+
+// The config of another model: whatever is wrong with it, the findings fit on
+// a screen, and -v has them all.
+TEST_F(Coverage, AWholeFamilyGoneWrongTakesThirtyLines) {
+  for (const std::string &name : allFixtures()) {
+    HfModel model = fixture(name);
+    Json &text = model.config.contains("text_config")
+                     ? model.config["text_config"]
+                     : model.config;
+    for (const char *field :
+         {"hidden_size", "intermediate_size", "moe_intermediate_size",
+          "num_hidden_layers", "vocab_size", "num_attention_heads"})
+      if (text.contains(field) && text[field].is_number_integer())
+        text[field] = 2 * text[field].get<int64_t>();
+    const std::string findings = check(model);
+    EXPECT_LE(std::count(findings.begin(), findings.end(), '\n') -
+                  static_cast<long>(countOf(findings, "note: config.json")),
+              30)
+        << name << "\n"
+        << findings;
+    EXPECT_GE(check(model, {"-v"}).size(), findings.size());
+  }
 }
 
 TEST_F(Coverage, AnUntiedModelWithoutAHead) {
