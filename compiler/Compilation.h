@@ -22,6 +22,9 @@ public:
   /// error.
   bool prepare();
 
+  /// The checkpoint and its config.json, without a spec.
+  bool openSource() { return open() && openConfig(); }
+
   /// What a spec alone, or a spec with a config.json, can be held to: it
   /// parses, every loop and condition evaluates, no name is used twice.
   bool prepareSpecAlone();
@@ -44,6 +47,12 @@ public:
   Result<std::string> proof(bool json) const;
   /// One line that says what was checked.
   std::string summary() const;
+
+  // What has been found so far, whether or not it fits.
+  const Checkpoint &source() const { return checkpoint; }
+  const ConfigFacts &configFacts() const { return facts; }
+  const Binding &bound() const { return binding; }
+  const std::string &specText() const { return spec->files.front()->text; }
 
   dsl::Diagnostics diagnostics;
   std::vector<std::string> notes;

@@ -1,5 +1,6 @@
 #include "compiler/Binding/FindSpec.h"
 #include "compiler/Compilation.h"
+#include "compiler/DraftSpec.h"
 #include "compiler/FindingsText.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
@@ -158,6 +159,17 @@ static int specs(const mbc_compile_options *given, mbc_sink out,
   return findings.hasErrors() ? 1 : 0;
 }
 
+static int draft(const mbc_compile_options *given, mbc_sink out,
+                 mbc_sink diagnostics) {
+  dsl::Diagnostics findings;
+  Result<std::string> spec = draftSpec(optionsOf(*given), findings);
+  sendFindings(findings, {}, diagnostics);
+  if (!spec)
+    return failed(spec.error(), diagnostics);
+  send(out, *spec);
+  return findings.hasErrors() ? 1 : 0;
+}
+
 /// No exception leaves the library.
 template <int (*function)(const mbc_compile_options *, mbc_sink, mbc_sink)>
 static int guarded(const mbc_compile_options *options, mbc_sink out,
@@ -173,7 +185,7 @@ static int guarded(const mbc_compile_options *options, mbc_sink out,
 extern "C" __attribute__((visibility("default"))) const mbc_compiler *
 mbc_compiler_table(void) {
   static const mbc_compiler table{MBC_COMPILER_ABI, guarded<compilePlan>,
-                                  guarded<check>, guarded<graph>,
-                                  guarded<specs>};
+                                  guarded<check>,   guarded<graph>,
+                                  guarded<specs>,   guarded<draft>};
   return &table;
 }

@@ -34,6 +34,7 @@ private:
   void addList();
   void addGraph();
   void addSpecs();
+  void addSpecNew();
   int wrongUsage(const CLI::ParseError &error) const;
   const CLI::App &chosen() const;
 
@@ -176,6 +177,25 @@ void CommandLine::addSpecs() {
   command->callback([this] { status_ = specsCommand(compile_, output_); });
 }
 
+void CommandLine::addSpecNew() {
+  CLI::App *spec = add("spec", "Write a spec of your own",
+                       "  mbc spec new Foo-8B -o foo.mbspec");
+  spec->require_subcommand(1);
+  CLI::App *command = spec->add_subcommand(
+      "new", "Draft a spec from a checkpoint's headers and config");
+  command->footer("\nExample:\n  mbc spec new Foo-8B -o foo.mbspec\n"
+                  "  mbc check Foo-8B --spec foo.mbspec\n"
+                  "The draft follows the shipped spec that leaves the fewest "
+                  "names over; what it cannot place\nis listed in comments.");
+  command->add_option("CKPT", compile_.source, "Hugging Face directory")
+      ->required();
+  command->add_option("-o", file_, "File instead of standard output");
+  command->add_option("--spec-path", compile_.specPath,
+                      "Directory of specs instead of the shipped ones");
+  command->callback(
+      [this] { status_ = draftCommand(compile_, output_, file_); });
+}
+
 CommandLine::CommandLine() {
   app_.name("mbc");
   app_.require_subcommand(1);
@@ -189,6 +209,7 @@ CommandLine::CommandLine() {
   addList();
   addGraph();
   addSpecs();
+  addSpecNew();
 }
 
 /// The subcommand that was being read when parsing stopped.

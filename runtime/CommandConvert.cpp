@@ -177,19 +177,29 @@ int checkCommand(const CompileOptions &compile, const OutputOptions &output) {
                       {toStream, stdout});
 }
 
-int graphCommand(const CompileOptions &compile, const OutputOptions &output,
-                 const std::string &file) {
+/// A text of the compiler's, on standard output or in a new file.
+static int writeText(CompilerFunction mbc_compiler::*function,
+                     const CompileOptions &compile, const OutputOptions &output,
+                     const std::string &file) {
   if (file.empty())
-    return callCompiler(&mbc_compiler::graph, compile.given(output),
-                        {toStream, stdout});
+    return callCompiler(function, compile.given(output), {toStream, stdout});
   NewFile text(file);
-  int status =
-      callCompiler(&mbc_compiler::graph, compile.given(output), text.sink());
+  int status = callCompiler(function, compile.given(output), text.sink());
   if (status != 0)
     return status;
   if (Result<void> published = text.publish(); !published)
     return report(published.error());
   return 0;
+}
+
+int graphCommand(const CompileOptions &compile, const OutputOptions &output,
+                 const std::string &file) {
+  return writeText(&mbc_compiler::graph, compile, output, file);
+}
+
+int draftCommand(const CompileOptions &compile, const OutputOptions &output,
+                 const std::string &file) {
+  return writeText(&mbc_compiler::draft, compile, output, file);
 }
 
 int specsCommand(const CompileOptions &compile, const OutputOptions &output) {

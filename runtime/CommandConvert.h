@@ -22,6 +22,10 @@ int graphCommand(const CompileOptions &compile, const OutputOptions &output,
                  const std::string &file);
 int specsCommand(const CompileOptions &compile, const OutputOptions &output);
 
+/// `mbc spec new`: writes a drafted spec to `file`, or to standard output.
+int draftCommand(const CompileOptions &compile, const OutputOptions &output,
+                 const std::string &file);
+
 /// Prints "error: ..." and returns `status`.
 int report(const Error &error, int status = 1);
 

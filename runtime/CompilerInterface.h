@@ -52,6 +52,8 @@ struct mbc_compiler {
   int (*check)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
   int (*graph)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
   int (*specs)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
+  /// A first spec for a checkpoint.
+  int (*draft)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
 };
 
 /// The only symbol that the library exports for `mbc`.

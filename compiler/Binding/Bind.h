@@ -47,6 +47,9 @@ struct Binding {
   std::vector<std::string> notes;
   std::vector<std::string> copies;  ///< tied HF copies that the source holds
   std::vector<std::string> dropped; ///< tied HF copies left out on request
+  /// Import: names that rules read and the source lacks, and names that the
+  /// source has and no rule reads.
+  std::vector<std::string> missing, leftOver;
   int64_t paddedVocab = 0;
 };
 

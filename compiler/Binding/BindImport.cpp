@@ -27,6 +27,9 @@ public:
     reportMissingScales();
     reportLeftOver(leftOver, missing, model, diagnostics);
     checkDivisions(model, binding, input.layout, diagnostics);
+    for (auto &[name, instance] : missing)
+      binding.missing.push_back(std::move(name));
+    binding.leftOver = std::move(leftOver);
     return std::move(binding);
   }
 
