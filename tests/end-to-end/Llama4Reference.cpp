@@ -1,25 +1,9 @@
 #include "tests/end-to-end/DecoderReference.h"
 #include "tests/end-to-end/Families.h"
 
-#include <cstring>
-
 namespace mbc::test {
 
 namespace {
-
-/// Rows and columns of a BF16 matrix exchanged.
-Tensor transposed(const Tensor &matrix) {
-  const int64_t height = matrix.shape[0], width = matrix.shape[1];
-  Tensor result{matrix.dtype, {width, height}, matrix.bytes};
-  constexpr int64_t size = 2;
-  for (int64_t row = 0; row != height; ++row)
-    for (int64_t column = 0; column != width; ++column)
-      std::memcpy(
-          &result.bytes[static_cast<size_t>((column * height + row) * size)],
-          &matrix.bytes[static_cast<size_t>((row * width + column) * size)],
-          size);
-  return result;
-}
 
 /// Some layers have experts, which are one tensor [E, in, out].
 class Llama4 : public Decoder {
