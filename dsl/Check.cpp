@@ -139,9 +139,11 @@ void Checker::blockCall(const Call &call) {
                         "a block's argument has no key, no extent and no '?'");
     value(*argument.value);
   }
-  if (auto block = spec.blocks.find(call.symbol); block != spec.blocks.end())
+  if (auto block = spec.blocks.find(call.symbol); block != spec.blocks.end()) {
+    argumentNames(call, block->second.parameters, {});
     return arity(call, block->second.parameters.size(), &block->second.where,
                  "block");
+  }
   std::vector<std::string> names;
   for (const auto &[symbol, block] : spec.blocks)
     names.push_back(block.name);
@@ -241,13 +243,17 @@ void Checker::run() {
                      std::find(names.begin(), names.end(), body.call->callee) !=
                          names.end());
     isTensor ? tensor(body) : value(body);
+    Symbol last = noSymbol;
+    tensorOrder(body, def, last);
   }
   for (const auto &[symbol, block] : spec.blocks) {
     scope = block.parameters;
     walk(block.body);
+    ruleNames(block.body);
   }
   scope.clear();
   walk(spec.statements);
+  ruleNames(spec.statements);
   config();
 }
 

@@ -52,6 +52,14 @@ private:
   const std::set<Symbol> &tensorParameters(const Def &def);
   void collectTensors(const Expr &expr, const Def &def, std::set<Symbol> &out);
 
+  // CheckNames.cpp: names that contradict one another.
+  void argumentNames(const Call &call, const std::vector<Symbol> &parameters,
+                     const std::set<Symbol> &tensors); ///< R23
+  void sectionNames(const Rule &rule);                 ///< R23
+  void ruleNames(const Body &body);                    ///< R25
+  /// R24; `last` is the tensor parameter that was met before.
+  void tensorOrder(const Expr &expr, const Def &def, Symbol &last);
+
   const Spec &spec;
   Diagnostics &diagnostics;
   std::map<const Def *, std::set<Symbol>> tensorParameters_;

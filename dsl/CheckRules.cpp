@@ -42,6 +42,7 @@ void Checker::rule(const Rule &rule) {
     tensor(*rule.hf);
   }
   attributes(rule.attributes, {"shard", "dim", "stage", "dtype"});
+  sectionNames(rule);
 }
 
 void Checker::subtree(const Rule &rule) {
@@ -149,6 +150,7 @@ void Checker::tensorCall(const Call &call) {
     diagnostics.error(call.where,
                       "only 'stack' and 'concat' repeat over a range");
   const std::set<Symbol> &tensors = tensorParameters(def->second);
+  argumentNames(call, def->second.parameters, tensors);
   for (size_t i = 0;
        i != std::min(call.arguments.size(), def->second.parameters.size());
        ++i) {

@@ -2,6 +2,7 @@
 #include "compiler/Binding/Coverage.h"
 #include "compiler/Binding/Divisions.h"
 #include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/MegatronFacts.h"
 
 #include <fmt/format.h>
 
@@ -30,6 +31,8 @@ public:
     for (auto &[name, instance] : missing)
       binding.missing.push_back(std::move(name));
     binding.leftOver = std::move(leftOver);
+    if (!diagnostics.hasErrors()) // what is missing would be reported again
+      checkMegatronFacts(model, binding, diagnostics);
     return std::move(binding);
   }
 

@@ -115,11 +115,14 @@ private:
       Numbers numbers = numbersOf(names[k]);
       if (namesBefore && k < namesBefore->size() &&
           numbers < numbersOf((*namesBefore)[k]))
-        return turned(instance, names[k], (*namesBefore)[k],
-                      before->megatron.front());
+        return turned(instance,
+                      fmt::format("{} belongs to {}, and {} to {}",
+                                  (*namesBefore)[k], before->megatron.front(),
+                                  names[k], instance.megatron.front()));
       if (k != 0 && sameButNumbers(names[k], names[k - 1]) &&
           numbers < numbersOf(names[k - 1]))
-        return turned(instance, names[k], names[k - 1], names[k - 1]);
+        return turned(instance, fmt::format("{} stands behind {}", names[k],
+                                            names[k - 1]));
     }
     return true;
   }
@@ -133,15 +136,11 @@ private:
     return letters(a) == letters(b);
   }
 
-  bool turned(const dsl::RuleInstance &instance, const std::string &name,
-              const std::string &nameBefore, const std::string &megatron) {
-    ruleError(mappingOf(instance),
-              fmt::format("the order of numbers turns around: {} comes before "
-                          "{}, where {} is followed by {}; layers and experts "
-                          "keep their order",
-                          nameBefore, name, megatron,
-                          instance.megatron.front()),
-              diagnostics);
+  bool turned(const dsl::RuleInstance &instance, const std::string &example) {
+    ruleError(
+        mappingOf(instance),
+        fmt::format("the order of layers or experts turns around: {}", example),
+        diagnostics);
     return false;
   }
 

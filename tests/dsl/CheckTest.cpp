@@ -150,5 +150,60 @@ TEST(Check, R11_AFieldIsSetOnceAndIgnoredFieldsAreThoseOfConfigJson) {
             "'x.y' is no field of config.json; write hf.NAME\n");
 }
 
+TEST(Check, R23_AnArgumentBearsNoOtherParametersName) {
+  const std::string glu = "def glu(gate, up, n) = concat(gate:n, up:n)\n";
+  EXPECT_EQ(findings(glu + "fc1 <- glu(up_proj.weight, gate_proj.weight, 4)\n"),
+            "'up_proj.weight' is given as 'gate' here, and 'gate_proj.weight' "
+            "as 'up': the names say the opposite; swap the arguments or rename "
+            "the parameters\n");
+  EXPECT_EQ(findings(glu + "fc1 <- glu(gate_proj.weight, up_proj.weight, 4)\n"),
+            "");
+  // w1 and w3 say nothing.
+  EXPECT_EQ(findings(glu + "fc1 <- glu(w3.weight, w1.weight, 4)\n"), "");
+}
+
+TEST(Check, R23_NumbersAndWordsOfABlockAreArguments) {
+  const std::string block = "let H = 4\nlet G = 2\n"
+                            "block b(H, G, up, down) { a <- x.{up} }\n";
+  EXPECT_NE(findings(block + "b(G, H, \"up_proj\", \"down_proj\")\n"), "");
+  EXPECT_NE(findings(block + "b(H, G, \"down_proj\", \"up_proj\")\n"), "");
+  EXPECT_EQ(findings(block + "b(H, G, \"up_proj\", \"down_proj\")\n"), "");
+  // Twice the same number is no exchange.
+  EXPECT_EQ(findings(block + "b(H, H, \"up_proj\", \"down_proj\")\n"), "");
+}
+
+TEST(Check, R23_PiecesStandAsTheirSections) {
+  EXPECT_EQ(findings("in_proj <- concat(q.weight, v.weight, k.weight) "
+                     "shard=section(query, key, value)\n"),
+            "'v.weight' stands where shard=section(...) says 'key', and "
+            "'k.weight' where it says 'value'; order the pieces as the "
+            "sections\n");
+  EXPECT_EQ(findings("in_proj <- concat(q.weight, k.weight, v.weight) "
+                     "shard=section(query, key, value)\n"),
+            "");
+}
+
+TEST(Check, R24_ADefKeepsTheOrderOfItsParameters) {
+  EXPECT_EQ(findings("def glu(gate, up, n) = concat(up:n, gate:n)\n"),
+            "'gate' stands behind 'up' here, and before it among the "
+            "parameters of 'glu'; keep one order\n");
+}
+
+TEST(Check, R25_SourcesThatHaveChangedPlaces) {
+  EXPECT_EQ(findings("q_layernorm.weight <- k_norm.weight\n"
+                     "k_layernorm.weight <- q_norm.weight\n"),
+            "'q_layernorm.weight' is read from 'k_norm.weight', and "
+            "'k_layernorm.weight' from 'q_norm.weight': the names say the "
+            "opposite; is that meant?\n");
+  EXPECT_NE(findings("embedding.weight <- lm_head.weight\n"
+                     "if true { output.weight <- embed_tokens.weight }\n"),
+            "");
+  EXPECT_EQ(findings("q_layernorm.weight <- q_norm.weight\n"
+                     "k_layernorm.weight <- k_norm.weight\n"
+                     "down.weight <- a_proj.weight\n"
+                     "up.weight <- b_proj.weight\n"),
+            "");
+}
+
 } // namespace
 } // namespace mbc::dsl

@@ -106,15 +106,15 @@ Result<Contents> convert(const Conversion &conversion,
     Result<std::string> hash = hashBoxes(*made, tensor, {&whole, 1});
     if (!hash)
       return std::unexpected(hash.error());
-    std::string name = tensor.name + " " + tensor.rank;
+    std::string name = fmt::format("{} {}", tensor.name, tensor.rank);
     contents.tensors[name] =
         fmt::format("{} {} {}", safetensorsName(tensor.dtype),
-                    toString(tensor.shape), *hash);
+                    toString(*tensor.shape), *hash);
     std::string &places = contents.places[name];
     for (const StoredPiece &piece : tensor.pieces)
       places +=
-          fmt::format("{} at {} in {}; ", toString(piece.shape),
-                      toString(piece.start), made->files[piece.file].path);
+          fmt::format("{} at {} in {}; ", toString(*piece.shape),
+                      toString(*piece.start), made->files[piece.file].path);
   }
   return contents;
 }

@@ -98,8 +98,11 @@ std::vector<Judgement> judgeAll(const Family &family,
     std::string spec = folder + "/mutant.mbspec";
     for (size_t i; (i = next++) < mutants.size();) {
       writeText(spec, bundleOf(family.files, mutants[i]));
-      for (const Fixture &fixture : family.fixtures)
+      for (const Fixture &fixture : family.fixtures) {
         judgements[i] = worst(judgements[i], fixture.judge(spec, folder));
+        if (judgements[i].verdict == Verdict::Values)
+          break; // nothing is worse
+      }
     }
   };
   std::vector<std::jthread> threads;

@@ -1,0 +1,326 @@
+#include "compiler/Binding/MegatronFacts.h"
+#include "runtime/MegatronNames.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <ranges>
+#include <set>
+
+namespace mbc::compiler {
+namespace {
+
+/// The end of a parameter's name, without the expert's number, and its extents
+/// as sums of products of arguments. A parameter may have several lines: one of
+/// them has to fit. `*` fits everything, `gates` is 2 with a gated activation.
+struct Parameter {
+  std::string_view tail;
+  std::vector<std::string_view> extents;
+  bool hasState = true; ///< its module has a byte object
+};
+
+constexpr std::string_view h = "hidden_size";
+constexpr std::string_view qRows =
+    "num_attention_heads*qk_head_dim + num_attention_heads*qk_pos_emb_head_dim";
+constexpr std::string_view headRows = "num_attention_heads*kv_channels";
+constexpr std::string_view qkvRows =
+    "num_attention_heads*kv_channels + 2*num_query_groups*kv_channels";
+
+const std::vector<Parameter> &parameters() {
+  static const std::vector<Parameter> all = {
+      {"embedding.word_embeddings.weight", {"*", h}, false},
+      {"output_layer.weight", {"*", h}},
+      {"decoder.final_layernorm.weight", {h}},
+      {"decoder.final_norm.weight", {h}},
+      {"input_layernorm.weight", {h}},
+      {"pre_mlp_layernorm.weight", {h}},
+
+      {"self_attention.linear_qkv.weight", {qkvRows, h}},
+      {"self_attention.linear_qkv.bias", {qkvRows}},
+      {"self_attention.linear_qkv.layer_norm_weight", {h}},
+      {"self_attention.linear_proj.weight", {h, headRows}},
+      {"self_attention.linear_proj.weight",
+       {h, "num_attention_heads*v_head_dim"}},
+      {"self_attention.linear_proj.bias", {h}},
+      {"self_attention.q_layernorm.weight", {"kv_channels"}},
+      {"self_attention.q_layernorm.weight", {headRows}},
+      {"self_attention.q_layernorm.weight", {"q_lora_rank"}},
+      {"self_attention.k_layernorm.weight", {"kv_channels"}},
+      {"self_attention.k_layernorm.weight", {"num_query_groups*kv_channels"}},
+
+      {"self_attention.linear_q_proj.weight", {qRows, h}},
+      {"self_attention.linear_q_down_proj.weight", {"q_lora_rank", h}},
+      {"self_attention.linear_q_up_proj.weight", {qRows, "q_lora_rank"}},
+      {"self_attention.linear_q_up_proj.layer_norm_weight", {"q_lora_rank"}},
+      {"self_attention.linear_kv_down_proj.weight",
+       {"kv_lora_rank + qk_pos_emb_head_dim", h}},
+      {"self_attention.linear_kv_up_proj.weight",
+       {"num_attention_heads*qk_head_dim + num_attention_heads*v_head_dim",
+        "kv_lora_rank"}},
+      {"self_attention.linear_kv_up_proj.layer_norm_weight", {"kv_lora_rank"}},
+      {"self_attention.kv_layernorm.weight", {"kv_lora_rank"}},
+      {"indexer.linear_wq_b.weight",
+       {"dsa_indexer_n_heads*dsa_indexer_head_dim", "q_lora_rank"}},
+      {"indexer.linear_wk.weight", {"dsa_indexer_head_dim", h}},
+      {"indexer.k_norm.weight", {"dsa_indexer_head_dim"}},
+      {"indexer.k_norm.bias", {"dsa_indexer_head_dim"}},
+      {"indexer.linear_weights_proj.weight", {"dsa_indexer_n_heads", h}},
+
+      {"mlp.linear_fc1.weight", {"gates*ffn_hidden_size", h}},
+      {"mlp.linear_fc1.layer_norm_weight", {h}},
+      {"mlp.linear_fc2.weight", {h, "ffn_hidden_size"}},
+      {"mlp.router.weight", {"num_experts", h}, false},
+      {"mlp.router.bias", {"num_experts"}, false},
+      {"mlp.router.expert_bias", {"num_experts"}, false},
+      {"mlp.experts.linear_fc1.weight", {"gates*moe_ffn_hidden_size", h}},
+      {"mlp.experts.linear_fc2.weight", {h, "moe_ffn_hidden_size"}},
+      {"mlp.experts.linear_fc1.weight",
+       {"gates*moe_ffn_hidden_size", "moe_latent_size"}},
+      {"mlp.experts.linear_fc2.weight",
+       {"moe_latent_size", "moe_ffn_hidden_size"}},
+      {"mlp.shared_experts.linear_fc1.weight",
+       {"gates*moe_shared_expert_intermediate_size", h}},
+      {"mlp.shared_experts.linear_fc2.weight",
+       {h, "moe_shared_expert_intermediate_size"}},
+
+      {"enorm.weight", {h}},
+      {"hnorm.weight", {h}},
+      {"eh_proj.weight", {h, "2*hidden_size"}},
+      {"e_proj.weight", {h, h}},
+      {"h_proj.weight", {h, h}},
+      {"final_layernorm.weight", {h}},
+
+      // Linear attention: KDA, then gated delta networks.
+      {"self_attention.in_proj.weight",
+       {"2*linear_num_key_heads*linear_key_head_dim + "
+        "linear_num_value_heads*linear_value_head_dim",
+        h}},
+      {"self_attention.in_proj.weight",
+       {"2*linear_num_key_heads*linear_key_head_dim + "
+        "2*linear_num_value_heads*linear_value_head_dim + "
+        "2*linear_num_value_heads",
+        h}},
+      {"self_attention.conv1d.weight",
+       {"2*linear_num_key_heads*linear_key_head_dim + "
+        "linear_num_value_heads*linear_value_head_dim",
+        "1", "linear_conv_kernel_dim"},
+       false},
+      {"self_attention.beta_proj.weight", {"linear_num_value_heads", h}},
+      {"self_attention.f_a_proj.weight", {"linear_value_head_dim", h}},
+      {"self_attention.g_a_proj.weight", {"linear_value_head_dim", h}},
+      {"self_attention.f_b_proj.weight",
+       {"linear_num_value_heads*linear_value_head_dim",
+        "linear_value_head_dim"}},
+      {"self_attention.g_b_proj.weight",
+       {"linear_num_value_heads*linear_value_head_dim",
+        "linear_value_head_dim"}},
+      {"self_attention.A_log", {"linear_num_value_heads"}, false},
+      {"self_attention.dt_bias", {"linear_num_value_heads"}, false},
+      {"self_attention.dt_bias",
+       {"linear_num_value_heads*linear_value_head_dim"},
+       false},
+      {"self_attention.out_norm.weight", {"linear_value_head_dim"}},
+      {"self_attention.out_proj.weight",
+       {h, "linear_num_value_heads*linear_value_head_dim"}},
+
+      {"hyper_connection.mapping_proj.weight",
+       {"mhc_num_residual_streams*mhc_num_residual_streams + "
+        "2*mhc_num_residual_streams",
+        "mhc_num_residual_streams*hidden_size"},
+       false},
+      {"hyper_connection.bias",
+       {"mhc_num_residual_streams*mhc_num_residual_streams + "
+        "2*mhc_num_residual_streams"},
+       false},
+  };
+  return all;
+}
+
+/// Norms whose names in Hugging Face tell where they stand.
+constexpr std::pair<std::string_view, std::string_view> contradictions[] = {
+    {"linear_qkv.layer_norm_weight", "post_attention_layernorm.weight"},
+    {"input_layernorm.weight", "post_attention_layernorm.weight"},
+    {"linear_fc1.layer_norm_weight", "input_layernorm.weight"},
+    {"pre_mlp_layernorm.weight", "input_layernorm.weight"},
+};
+
+bool endsIn(std::string_view name, std::string_view tail) {
+  return name.ends_with(tail) && (name.size() == tail.size() ||
+                                  name[name.size() - tail.size() - 1] == '.');
+}
+
+/// "mlp.experts.linear_fc1.weight12" and "mlp.experts.local_experts.12.
+/// linear_fc1.weight" to "mlp.experts.linear_fc1.weight".
+std::string withoutExpert(std::string name) {
+  MegatronName parsed = parseMegatronName(name);
+  if (!parsed.expert)
+    return name;
+  std::string number = std::to_string(*parsed.expert);
+  if (parsed.sequential) {
+    std::string part = "local_experts." + number + ".";
+    return name.replace(name.find(part), part.size(), "");
+  }
+  return name.substr(0, name.size() - number.size());
+}
+
+std::string_view parentOf(std::string_view name) {
+  return name.substr(0, std::min(name.rfind('.'), name.size()));
+}
+
+std::string_view lastTwo(std::string_view name) {
+  std::string_view parent = parentOf(name);
+  size_t dot = parent.rfind('.');
+  return dot == parent.npos ? name : name.substr(dot + 1);
+}
+
+class Parameters {
+public:
+  Parameters(const dsl::Model &model, const Binding &binding,
+             dsl::Diagnostics &diagnostics)
+      : model(model), binding(binding), diagnostics(diagnostics),
+        arguments(model) {}
+
+  void check() {
+    for (const BoundClass &bound : binding.classes)
+      for (size_t k = 0; k != bound.type.megatron.size(); ++k)
+        note(bound, k);
+    for (const auto &[tail, seen] : byTail)
+      if (!seen.fits)
+        warn(*seen.mapping, seen.problem);
+    reportStates();
+  }
+
+private:
+  /// Layers of one model may differ where its arguments name one size, so it
+  /// is enough that one class of a parameter fits.
+  struct Seen {
+    bool fits = false;
+    const dsl::Mapping *mapping = nullptr;
+    std::string problem;
+  };
+
+  void warn(const dsl::Mapping &mapping, std::string text) {
+    diagnostics.warning(mapping.where, std::move(text), mapping.expansion);
+  }
+
+  void note(const BoundClass &bound, size_t operand) {
+    const dsl::RuleInstance &instance =
+        model.instances[bound.instances.front()];
+    const std::string &name = instance.megatron[operand];
+    if (isTowerName(name))
+      return;
+    const dsl::Mapping &mapping = *bound.type.mapping;
+    if (instance.hf.size() == 1)
+      for (auto [megatron, hf] : contradictions)
+        if (endsIn(name, megatron) && endsIn(instance.hf.front(), hf))
+          warn(mapping, fmt::format("{} is read from {}: the norms before "
+                                    "attention and before feed-forward have "
+                                    "changed places",
+                                    name, instance.hf.front()));
+    std::string plain = withoutExpert(name);
+    bool isKnown = false, isElsewhere = false, hasState = false;
+    std::string wanted;
+    for (const Parameter &known : parameters()) {
+      if (!endsIn(plain, known.tail)) {
+        isElsewhere |= lastTwo(plain) == lastTwo(known.tail);
+        continue;
+      }
+      isKnown = true;
+      hasState |= known.hasState;
+      Seen &seen = byTail[known.tail];
+      std::string expected;
+      if (fits(known, bound.type.megatron[operand].shape, expected)) {
+        seen.fits = true;
+        continue;
+      }
+      wanted += (wanted.empty() ? "" : " or ") + expected;
+      seen.mapping = &mapping;
+      seen.problem =
+          fmt::format("{} has shape {}; Megatron's arguments give it {}", name,
+                      toString(bound.type.megatron[operand].shape), wanted);
+    }
+    if (hasState)
+      needState(plain, mapping);
+    if (!isKnown && isElsewhere)
+      warn(mapping, fmt::format("{}: Megatron has no {} at this place", name,
+                                lastTwo(plain)));
+  }
+
+  bool fits(const Parameter &known, const Shape &shape, std::string &expected) {
+    std::vector<std::string> extents;
+    bool all = shape.rank() == known.extents.size();
+    for (size_t dim = 0; dim != known.extents.size(); ++dim) {
+      std::string_view text = known.extents[dim];
+      std::optional<int64_t> value = text == "*" ? std::nullopt : sum(text);
+      all &= text == "*" || (dim < shape.rank() && value == shape[dim]);
+      extents.push_back(value ? fmt::format("{} = {}", text, *value)
+                              : std::string(text));
+    }
+    expected = fmt::format("[{}]", fmt::join(extents, ", "));
+    return all;
+  }
+
+  std::optional<int64_t> sum(std::string_view text) const {
+    int64_t total = 0;
+    for (auto term : std::views::split(text, std::string_view(" + "))) {
+      int64_t product = 1;
+      for (auto part : std::views::split(term, '*')) {
+        std::string_view word(part.begin(), part.end());
+        std::optional<int64_t> value = factor(word);
+        if (!value)
+          return std::nullopt;
+        product *= *value;
+      }
+      total += product;
+    }
+    return total;
+  }
+
+  std::optional<int64_t> factor(std::string_view word) const {
+    if (word == "gates")
+      return arguments.gates();
+    int64_t number = 0;
+    if (std::from_chars(word.data(), word.data() + word.size(), number).ec ==
+        std::errc())
+      return number;
+    return arguments.integer(word);
+  }
+
+  void needState(const std::string &name, const dsl::Mapping &mapping) {
+    if (states.empty())
+      for (const dsl::ExtraState &state : model.extraStates)
+        states.insert(state.module);
+    std::string module(parentOf(name));
+    if (!states.contains(module) && stateless.insert(module).second)
+      stateOf.emplace(lastTwo(name), std::pair(&mapping, module));
+  }
+
+  /// Once for each kind of module.
+  void reportStates() {
+    for (const auto &[kind, place] : stateOf)
+      warn(
+          *place.first,
+          fmt::format("Megatron's loaders ask for a byte object of {}; name it "
+                      "after extra_state",
+                      place.second));
+  }
+
+  const dsl::Model &model;
+  const Binding &binding;
+  dsl::Diagnostics &diagnostics;
+  MegatronArguments arguments;
+  std::map<std::string_view, Seen> byTail;
+  std::set<std::string> states, stateless;
+  std::map<std::string, std::pair<const dsl::Mapping *, std::string>> stateOf;
+};
+
+} // namespace
+
+void checkParameters(const dsl::Model &model, const Binding &binding,
+                     dsl::Diagnostics &diagnostics) {
+  Parameters(model, binding, diagnostics).check();
+}
+
+} // namespace mbc::compiler

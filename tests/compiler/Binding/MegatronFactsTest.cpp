@@ -1,0 +1,161 @@
+#include "compiler/Binding/MegatronFacts.h"
+
+#include <gtest/gtest.h>
+
+namespace mbc::compiler {
+namespace {
+
+/// A model with one parameter a rule, with shapes, and Megatron's arguments.
+class Facts : public testing::Test {
+protected:
+  Facts() {
+    model.name = "tiny";
+    model.megatron = "GPTModel";
+    model.layers = 1;
+    set("num_layers", int64_t{1});
+    set("hidden_size", int64_t{8});
+    set("num_attention_heads", int64_t{4});
+    set("kv_channels", int64_t{3});
+    set("ffn_hidden_size", int64_t{20});
+    set("swiglu", true);
+    // What the checks of other arguments need.
+    for (const char *name :
+         {"max_position_embeddings", "seq_length", "position_embedding_type",
+          "normalization", "norm_epsilon", "layernorm_epsilon",
+          "init_method_std", "attention_dropout", "hidden_dropout",
+          "add_bias_linear", "add_qkv_bias",
+          "untie_embeddings_and_output_weights"})
+      set(name, false);
+  }
+
+  void set(const std::string &name, dsl::Value value) {
+    std::erase_if(model.config,
+                  [&](const auto &field) { return field.name == name; });
+    model.config.push_back({name, std::move(value), {}});
+  }
+
+  void add(const std::string &name, Shape shape, dsl::ShardKind kind,
+           const std::string &hf = "source.weight") {
+    dsl::Mapping mapping;
+    mapping.shard.kind = kind;
+    rules.push_back({name, hf, shape, mapping});
+  }
+
+  /// The warnings, one a line; `withState`: extra_state names all modules.
+  std::string findings(bool withState = true) {
+    Binding binding;
+    model.mappings.clear();
+    for (const Rule &rule : rules)
+      model.mappings.push_back(rule.mapping);
+    for (uint32_t i = 0; i != rules.size(); ++i) {
+      model.instances.push_back({i, {rules[i].name}, {rules[i].hf}});
+      BoundClass bound;
+      bound.type.mapping = &model.mappings[i];
+      OperandType operand;
+      operand.shape = rules[i].shape;
+      bound.type.megatron.push_back(operand);
+      bound.instances.push_back(i);
+      binding.classes.push_back(bound);
+      if (withState)
+        model.extraStates.push_back(
+            {rules[i].name.substr(0, rules[i].name.rfind('.')), 0});
+    }
+    dsl::Diagnostics diagnostics;
+    checkMegatronFacts(model, binding, diagnostics);
+    EXPECT_FALSE(diagnostics.hasErrors());
+    std::string text;
+    for (const dsl::Diagnostic &entry : diagnostics.all())
+      text += entry.text + "\n";
+    return text;
+  }
+
+  struct Rule {
+    std::string name, hf;
+    Shape shape;
+    dsl::Mapping mapping;
+  };
+  std::vector<Rule> rules;
+  dsl::Model model;
+};
+
+const std::string proj = "decoder.layers.0.self_attention.linear_proj.weight";
+const std::string fc1 = "decoder.layers.0.mlp.linear_fc1.weight";
+
+TEST_F(Facts, WhatAgreesIsNotMentioned) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);  // 4 heads of 3
+  add(fc1, Shape{40, 8}, dsl::ShardKind::Gated); // gate and up, 20 each
+  EXPECT_EQ(findings(), "");
+}
+
+TEST_F(Facts, AShardThatMegatronDoesNotHave) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Column);
+  EXPECT_EQ(findings(),
+            proj +
+                " is cut by rows here, and cut by columns by the name of its "
+                "module in Megatron (runtime/MegatronShards.cpp)\n");
+}
+
+TEST_F(Facts, AGatedFeedForwardIsGated) {
+  add(fc1, Shape{40, 8}, dsl::ShardKind::Column);
+  EXPECT_TRUE(findings().contains("cut as gate and up"));
+}
+
+TEST_F(Facts, AShapeThatTheArgumentsDoNotGive) {
+  add(proj, Shape{12, 8}, dsl::ShardKind::Row);
+  std::string text = findings();
+  EXPECT_TRUE(text.contains("has shape [12, 8]")) << text;
+  EXPECT_TRUE(text.contains("hidden_size = 8")) << text;
+  EXPECT_TRUE(text.contains("num_attention_heads*kv_channels = 12")) << text;
+}
+
+TEST_F(Facts, APlaceThatMegatronDoesNotHave) {
+  add("decoder.layers.0.linear_proj.weight", Shape{8, 12}, dsl::ShardKind::Row);
+  add("decoder.layers.0.self_attention.linear_fc1.weight", Shape{40, 8},
+      dsl::ShardKind::Gated);
+  EXPECT_TRUE(findings().contains("Megatron has no linear_fc1.weight at this "
+                                  "place"));
+}
+
+TEST_F(Facts, AStageThatMegatronDoesNotHave) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  rules.back().mapping.stage = dsl::Stage::First;
+  add("decoder.final_layernorm.weight", Shape{8}, dsl::ShardKind::Replicated);
+  std::string text = findings();
+  EXPECT_TRUE(text.contains(proj + " is on the first stage here; Megatron "
+                                   "holds it on its layer's stage"))
+      << text;
+  EXPECT_TRUE(text.contains("on the last stage")) << text;
+}
+
+TEST_F(Facts, AModuleWithoutItsByteObject) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  EXPECT_TRUE(findings(false).contains(
+      "a byte object of decoder.layers.0.self_attention.linear_proj"));
+}
+
+TEST_F(Facts, ArgumentsThatContradictTheParameters) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  set("untie_embeddings_and_output_weights", true); // and no output_layer
+  set("num_layers", int64_t{2});
+  std::string text = findings();
+  EXPECT_TRUE(text.contains("untie_embeddings_and_output_weights is 1 here"))
+      << text;
+  EXPECT_TRUE(text.contains("num_layers is 2 here, and should be 1")) << text;
+}
+
+TEST_F(Facts, ArgumentsThatNobodySets) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  std::erase_if(model.config, [](const auto &field) {
+    return field.name == "normalization";
+  });
+  EXPECT_TRUE(findings().contains("does not set normalization"));
+}
+
+TEST_F(Facts, NormsThatHaveChangedPlaces) {
+  add("decoder.layers.0.pre_mlp_layernorm.weight", Shape{8},
+      dsl::ShardKind::Replicated, "layers.0.input_layernorm.weight");
+  EXPECT_TRUE(findings().contains("have changed places"));
+}
+
+} // namespace
+} // namespace mbc::compiler
