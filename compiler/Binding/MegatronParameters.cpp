@@ -252,11 +252,15 @@ private:
     std::vector<std::string> extents;
     bool all = shape.rank() == known.extents.size();
     for (size_t dim = 0; dim != known.extents.size(); ++dim) {
-      std::string_view text = known.extents[dim];
-      std::optional<int64_t> value = text == "*" ? std::nullopt : sum(text);
-      all &= text == "*" || (dim < shape.rank() && value == shape[dim]);
-      extents.push_back(value ? fmt::format("{} = {}", text, *value)
-                              : std::string(text));
+      std::string text(known.extents[dim]);
+      if (text != "*") {
+        // An argument that is not set fits nothing.
+        int64_t value = sum(text).value_or(-1);
+        all = all && shape[dim] == value;
+        if (value >= 0)
+          text += fmt::format(" = {}", value);
+      }
+      extents.push_back(text);
     }
     expected = fmt::format("[{}]", fmt::join(extents, ", "));
     return all;
