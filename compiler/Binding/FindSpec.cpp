@@ -60,12 +60,14 @@ static void unknownModel(const ConfigFacts &config,
   std::string near;
   for (const std::string &name : config.architectures)
     if (std::string found = dsl::didYouMean(name, known); !found.empty())
-      near = fmt::format("; did you mean {}?", found);
+      near = fmt::format("; the nearest known is {}", found);
   diagnostics.error(
-      {}, fmt::format("no spec is known for architectures [{}], model_type "
-                      "\"{}\"{} Known: {}. Name a spec with --spec FILE",
-                      fmt::join(config.architectures, ", "), config.modelType,
-                      near.empty() ? "." : near, fmt::join(known, ", ")));
+      {},
+      fmt::format("no spec is known for architectures [{}], model_type "
+                  "\"{}\"{}. `mbc specs` lists the {} that are; name a spec "
+                  "with --spec FILE, or draft one with `mbc spec new`",
+                  fmt::join(config.architectures, ", "), config.modelType, near,
+                  known.size()));
 }
 
 std::string findSpec(const ConfigFacts &config, const std::string &directory,

@@ -116,4 +116,14 @@ std::vector<Layout> allLayouts() {
   return layouts;
 }
 
+std::vector<Layout> pairwiseLayouts() {
+  constexpr int64_t sizes[] = {1, 2, 4};
+  std::vector<Layout> layouts;
+  for (size_t a = 0; a != 3; ++a)
+    for (size_t b = 0; b != 3; ++b)
+      layouts.push_back(
+          {sizes[a], sizes[b], sizes[(a + b) % 3], sizes[(a + 2 * b) % 3]});
+  return layouts;
+}
+
 } // namespace mbc::test

@@ -36,4 +36,8 @@ std::vector<int64_t> stageBorders(const Json &config, int64_t pp);
 /// Every combination of 1, 2 and 4.
 std::vector<Layout> allLayouts();
 
+/// Nine of them, in which each pair of sizes of each two of TP, PP, EP and ETP
+/// occurs: an orthogonal array of strength two.
+std::vector<Layout> pairwiseLayouts();
+
 } // namespace mbc::test
