@@ -8,31 +8,18 @@ import os
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state
-from megatron.core.dist_checkpointing.strategies.torch import TorchDistLoadShardedStrategy
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_mtp_block_spec
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
 import reference
+import strides
 
 
 def start(tp=1, pp=1):
-    _leave_out_strides()
+    strides.leave_out()
     dist.init_process_group("gloo", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     parallel_state.initialize_model_parallel(tp, pp)
-
-
-def _leave_out_strides():
-    """Megatron-Core 0.16.1 gives every field of TensorProperties to torch.empty, which knows no strides; torch 2.15 has
-    that field. Without this a checkpoint of Megatron-Core's own is not readable either."""
-    original = TorchDistLoadShardedStrategy.load_tensors_metadata
-
-    def load_tensors_metadata(self, checkpoint_dir, metadata):
-        for entry in metadata.state_dict_metadata.values():
-            vars(getattr(entry, "properties", entry)).pop("strides", None)
-        return original(self, checkpoint_dir, metadata)
-
-    TorchDistLoadShardedStrategy.load_tensors_metadata = load_tensors_metadata
 
 
 def build(config, tp=1, pp=1):
