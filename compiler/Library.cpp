@@ -2,6 +2,7 @@
 #include "compiler/Compilation.h"
 #include "compiler/DraftSpec.h"
 #include "compiler/FindingsText.h"
+#include "dsl/Format.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 
@@ -170,12 +171,23 @@ static int draft(const mbc_compile_options *given, mbc_sink out,
   return findings.hasErrors() ? 1 : 0;
 }
 
+static int format(const char *path, mbc_text spec, mbc_sink out,
+                  mbc_sink diagnostics) {
+  dsl::Diagnostics findings;
+  std::optional<std::string> formatted =
+      dsl::format({spec.bytes, spec.count}, path, findings);
+  sendFindings(findings, {}, diagnostics);
+  if (!formatted)
+    return 1;
+  send(out, *formatted);
+  return 0;
+}
+
 /// No exception leaves the library.
-template <int (*function)(const mbc_compile_options *, mbc_sink, mbc_sink)>
-static int guarded(const mbc_compile_options *options, mbc_sink out,
-                   mbc_sink diagnostics) {
+template <auto function, typename... Arguments>
+static int guarded(Arguments... arguments, mbc_sink out, mbc_sink diagnostics) {
   try {
-    return function(options, out, diagnostics);
+    return function(arguments..., out, diagnostics);
   } catch (const std::exception &failure) {
     return failed({fmt::format("internal error: {}", failure.what())},
                   diagnostics);
@@ -184,8 +196,13 @@ static int guarded(const mbc_compile_options *options, mbc_sink out,
 
 extern "C" __attribute__((visibility("default"))) const mbc_compiler *
 mbc_compiler_table(void) {
-  static const mbc_compiler table{MBC_COMPILER_ABI, guarded<compilePlan>,
-                                  guarded<check>,   guarded<graph>,
-                                  guarded<specs>,   guarded<draft>};
+  using Options = const mbc_compile_options *;
+  static const mbc_compiler table{MBC_COMPILER_ABI,
+                                  guarded<compilePlan, Options>,
+                                  guarded<check, Options>,
+                                  guarded<graph, Options>,
+                                  guarded<specs, Options>,
+                                  guarded<draft, Options>,
+                                  guarded<format, const char *, mbc_text>};
   return &table;
 }

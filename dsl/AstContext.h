@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 /// Between ANTLR's tree and ours. Only AstBuilder.cpp, AstExpression.cpp,
-/// Nesting.cpp and SyntaxTree.cpp include this header, so that no ANTLR type
-/// leaves them; its exceptions end in parseText.
+/// FormatTokens.cpp, Nesting.cpp and SyntaxTree.cpp include this header, so that
+/// no ANTLR type leaves them; its exceptions end in parseText and format.
 namespace mbc::dsl {
 
 template <typename Context, typename Base> Context *as(Base *tree) {
@@ -33,6 +33,8 @@ public:
 
   bool valid() const { return root_ != nullptr; }
   MappingParser::SpecContext *root() const { return root_; }
+  /// All of them, comments included.
+  antlr4::CommonTokenStream &tokens() const;
 
 private:
   std::unique_ptr<ParserMachine> machine;

@@ -107,7 +107,8 @@ STRING : '"' ~["\r\n]* '"' ;
 // `visual.**`, `^lm_head.weight`. No blank may stand before a hole's brace.
 PATH : '^'? START CHAR* ('.' SEGMENT)* ;
 
-COMMENT : '#' ~[\r\n]* -> skip ;
+// Kept for the formatter; the parser does not see it.
+COMMENT : '#' ~[\r\n]* -> channel(HIDDEN) ;
 BLANK : [ \t\r\n]+ -> skip ;
 UNKNOWN : . ;
 

@@ -79,7 +79,8 @@ antlr4::Token *firstTooDeep(antlr4::CommonTokenStream &tokens) {
   tokens.fill();
   NestingCounter counter;
   for (antlr4::Token *token : tokens.getTokens())
-    if (counter.take(token->getText()) > maxNesting)
+    if (token->getChannel() == antlr4::Token::DEFAULT_CHANNEL &&
+        counter.take(token->getText()) > maxNesting)
       return token;
   return nullptr;
 }

@@ -118,6 +118,10 @@ SyntaxTree::SyntaxTree(std::shared_ptr<const SourceFile> file,
 
 SyntaxTree::~SyntaxTree() = default;
 
+antlr4::CommonTokenStream &SyntaxTree::tokens() const {
+  return machine->tokens;
+}
+
 ExprPtr ExpressionBuilder::hole(std::string_view text, uint32_t line,
                                 uint32_t column) {
   ParserMachine machine(file, text, diagnostics, line, column);

@@ -1,5 +1,6 @@
 #include "runtime/Command.h"
 #include "runtime/CommandConvert.h"
+#include "runtime/CommandFormat.h"
 #include "runtime/CommandList.h"
 #include "runtime/CommandSuggestion.h"
 
@@ -35,6 +36,7 @@ private:
   void addGraph();
   void addSpecs();
   void addSpecNew();
+  void addFormat();
   int wrongUsage(const CLI::ParseError &error) const;
   const CLI::App &chosen() const;
 
@@ -45,7 +47,8 @@ private:
   ExecutionOptions execution_;
   ListingOptions listing_;
   std::string target_, plan_, from_, file_, checkpoint_, shards_;
-  bool dryRun_ = false;
+  std::vector<std::string> specs_;
+  bool dryRun_ = false, formatCheck_ = false;
   int status_ = 0;
 };
 
@@ -196,6 +199,21 @@ void CommandLine::addSpecNew() {
       [this] { status_ = draftCommand(compile_, output_, file_); });
 }
 
+void CommandLine::addFormat() {
+  CLI::App *command =
+      add("fmt", "Give specs their usual layout",
+          "  mbc fmt my.mbspec\n"
+          "  mbc fmt --check specs/*.mbspec    names what would change\n"
+          "  mbc fmt - < my.mbspec             to standard output\n"
+          "Only blanks and line breaks change. A file with errors is left "
+          "alone. Exit status 1: errors, or --check found something.");
+  command->add_option("FILE", specs_, "Specs; - is standard input")->required();
+  command->add_flag("--check", formatCheck_,
+                    "Name what would change, and "
+                    "write nothing");
+  command->callback([this] { status_ = formatCommand(specs_, formatCheck_); });
+}
+
 CommandLine::CommandLine() {
   app_.name("mbc");
   app_.require_subcommand(1);
@@ -210,6 +228,7 @@ CommandLine::CommandLine() {
   addGraph();
   addSpecs();
   addSpecNew();
+  addFormat();
 }
 
 /// The subcommand that was being read when parsing stopped.

@@ -2,11 +2,10 @@
 #include "runtime/CommandSummary.h"
 #include "runtime/CompilerLibrary.h"
 #include "runtime/Executor.h"
-#include "runtime/File.h"
+#include "runtime/NewFile.h"
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 namespace mbc {
 namespace {
@@ -14,83 +13,14 @@ namespace {
 using CompilerFunction = int (*)(const mbc_compile_options *, mbc_sink,
                                  mbc_sink);
 
-void toStream(void *stream, const char *bytes, size_t count) {
-  std::fwrite(bytes, 1, count, static_cast<FILE *>(stream));
-}
-
-void toBytes(void *bytes, const char *begin, size_t count) {
-  auto *into = static_cast<std::vector<uint8_t> *>(bytes);
-  into->insert(into->end(), begin, begin + count);
-}
-
 /// Calls one function of the compiler library.
 int callCompiler(CompilerFunction mbc_compiler::*function,
                  const mbc_compile_options &options, mbc_sink out) {
   Result<const mbc_compiler *> compiler = compilerLibrary();
   if (!compiler)
     return report(compiler.error());
-  return ((*compiler)->*function)(&options, out, {toStream, stderr});
+  return ((*compiler)->*function)(&options, out, streamSink(stderr));
 }
-
-/// A file that takes the place of `path` once all of it is written. It is begun
-/// with its first bytes; on failure nothing has changed.
-class NewFile {
-public:
-  explicit NewFile(std::string path)
-      : path_(std::move(path)), temporary_(path_ + ".partial") {}
-  NewFile(const NewFile &) = delete;
-  ~NewFile() {
-    std::error_code error;
-    if (file_)
-      std::filesystem::remove(temporary_, error);
-  }
-
-  mbc_sink sink() {
-    auto append = [](void *file, const char *bytes, size_t count) {
-      static_cast<NewFile *>(file)->append({bytes, count});
-    };
-    return {append, this};
-  }
-
-  Result<void> publish() {
-    append({}); // there may have been no bytes
-    if (written_)
-      written_ = file_->sync();
-    if (written_)
-      written_ = renamePath(temporary_, path_);
-    return written_;
-  }
-
-private:
-  void append(std::string_view bytes) {
-    if (!file_ && written_) {
-      Result<OutputFile> created = create();
-      if (created)
-        file_ = std::move(*created);
-      else
-        written_ = std::unexpected(created.error());
-    }
-    if (written_)
-      written_ = file_->writeAt(size_, bytes);
-    size_ += bytes.size();
-  }
-
-  Result<OutputFile> create() const {
-    std::error_code error;
-    std::filesystem::file_status found = std::filesystem::status(path_, error);
-    if (exists(found) && !is_regular_file(found))
-      return fail("{}: is not a regular file: give the name of a new file, or "
-                  "of one to replace",
-                  path_);
-    std::filesystem::remove(temporary_, error);
-    return OutputFile::create(temporary_);
-  }
-
-  std::string path_, temporary_;
-  std::optional<OutputFile> file_;
-  uint64_t size_ = 0;
-  Result<void> written_; ///< the first failure
-};
 
 int execute(const Plan &plan, const std::string &source,
             const std::string &target, const ExecutionOptions &execution,
@@ -123,7 +53,7 @@ int convertCommand(const CompileOptions &compile,
                    bool dryRun) {
   std::vector<uint8_t> bytes;
   int status = callCompiler(&mbc_compiler::compile, compile.given(output),
-                            {toBytes, &bytes});
+                            bytesSink(bytes));
   if (status != 0)
     return status;
   Result<Plan> plan = Plan::fromBytes(std::move(bytes), "the compiled plan");
@@ -174,7 +104,7 @@ int runPlanCommand(const std::string &planFile, std::string source,
 
 int checkCommand(const CompileOptions &compile, const OutputOptions &output) {
   return callCompiler(&mbc_compiler::check, compile.given(output),
-                      {toStream, stdout});
+                      streamSink(stdout));
 }
 
 /// A text of the compiler's, on standard output or in a new file.
@@ -182,7 +112,7 @@ static int writeText(CompilerFunction mbc_compiler::*function,
                      const CompileOptions &compile, const OutputOptions &output,
                      const std::string &file) {
   if (file.empty())
-    return callCompiler(function, compile.given(output), {toStream, stdout});
+    return callCompiler(function, compile.given(output), streamSink(stdout));
   NewFile text(file);
   int status = callCompiler(function, compile.given(output), text.sink());
   if (status != 0)
@@ -204,7 +134,7 @@ int draftCommand(const CompileOptions &compile, const OutputOptions &output,
 
 int specsCommand(const CompileOptions &compile, const OutputOptions &output) {
   return callCompiler(&mbc_compiler::specs, compile.given(output),
-                      {toStream, stdout});
+                      streamSink(stdout));
 }
 
 } // namespace mbc

@@ -43,6 +43,12 @@ struct mbc_sink {
   void *context;
 };
 
+/// Bytes that stay with the caller.
+struct mbc_text {
+  const char *bytes;
+  size_t count;
+};
+
 /// Each function writes its result to `out`, findings as text to
 /// `diagnostics`, and returns an exit status: 0, or 1 if something was found.
 struct mbc_compiler {
@@ -54,6 +60,9 @@ struct mbc_compiler {
   int (*specs)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
   /// A first spec for a checkpoint.
   int (*draft)(const mbc_compile_options *, mbc_sink out, mbc_sink diagnostics);
+  /// A spec's text in the usual layout; `path` is its name in messages.
+  int (*format)(const char *path, mbc_text spec, mbc_sink out,
+                mbc_sink diagnostics);
 };
 
 /// The only symbol that the library exports for `mbc`.

@@ -25,4 +25,19 @@ Result<const mbc_compiler *> compilerLibrary() {
   return table = found;
 }
 
+mbc_sink streamSink(FILE *stream) {
+  return {[](void *context, const char *bytes, size_t count) {
+            std::fwrite(bytes, 1, count, static_cast<FILE *>(context));
+          },
+          stream};
+}
+
+mbc_sink bytesSink(std::vector<uint8_t> &bytes) {
+  return {[](void *context, const char *begin, size_t count) {
+            auto *into = static_cast<std::vector<uint8_t> *>(context);
+            into->insert(into->end(), begin, begin + count);
+          },
+          &bytes};
+}
+
 } // namespace mbc

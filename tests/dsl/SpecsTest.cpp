@@ -1,35 +1,17 @@
 #include "runtime/Sha256.h"
+#include "tests/dsl/SpecFiles.h"
 #include "tests/dsl/SpecText.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
-#include <iterator>
 #include <span>
 
 namespace mbc::dsl {
 namespace {
 
 using nlohmann::json;
-
-std::string textOf(const std::string &path) {
-  std::ifstream stream(path, std::ios::binary);
-  EXPECT_TRUE(stream) << path;
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-/// The names in a fixture's manifest.
-std::set<std::string> namesOf(const std::string &fixture) {
-  std::set<std::string> names;
-  json manifest =
-      json::parse(textOf(MBC_DATA "/" + fixture + "/manifest.json"));
-  for (const auto &[file, tensors] : manifest.at("files").items())
-    for (const auto &[name, type] : tensors.items())
-      names.insert(name);
-  return names;
-}
 
 struct Case {
   std::string fixture, family;
@@ -44,17 +26,7 @@ protected:
     ParseResult spec = parseFile(MBC_SPECS "/" + GetParam().family + ".mbspec",
                                  {}, diagnostics);
     ASSERT_TRUE(spec) << messages(diagnostics);
-    NameOracle oracle;
-    oracle.exists = [&](std::string_view name) {
-      return names.contains(std::string(name));
-    };
-    oracle.withPrefix = [&](std::string_view prefix) {
-      std::vector<std::string> found;
-      for (auto at = names.lower_bound(std::string(prefix));
-           at != names.end() && at->starts_with(prefix); ++at)
-        found.push_back(*at);
-      return found;
-    };
+    NameOracle oracle = oracleOf(names);
     model = evaluate(*spec,
                      textOf(MBC_DATA "/" + GetParam().fixture + "/config.json"),
                      oracle, diagnostics);
