@@ -85,6 +85,9 @@ std::string join(const std::vector<std::string> &segments) {
 } // namespace
 
 bool isTowerName(std::string_view name) {
+  constexpr std::string_view wrapper = "thinker."; // of models that speak, too
+  if (name.starts_with(wrapper))
+    name.remove_prefix(wrapper.size());
   return name.starts_with("vis") || name.starts_with("audio") ||
          name.starts_with("image");
 }

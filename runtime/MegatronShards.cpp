@@ -102,11 +102,17 @@ std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
   return {};
 }
 
+/// A tower is whole on every rank, unless it is made of Megatron's own modules.
+bool isWholeTower(std::string_view name) {
+  return isTowerName(name) && !name.starts_with("vision_model.decoder.") &&
+         !name.starts_with("vision_model.merger.");
+}
+
 } // namespace
 
 ShardRule shardRule(std::string_view name, size_t rank) {
   ShardRule rule;
-  if (isTowerName(name))
+  if (isWholeTower(name))
     return rule;
   rule.expert = parseMegatronName(name).expert.has_value();
   Tail tail = tailOf(name);

@@ -118,7 +118,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nemotron_h_mtp", "nemotron_h"}, Case{"nemotron", "nemotron"},
         Case{"falcon_h1", "falcon_h1"}, Case{"llama4", "llama4"},
         Case{"deepseek_v4", "deepseek_v4"}, Case{"gemma4", "gemma4"},
-        Case{"gemma4_moe", "gemma4"}),
+        Case{"gemma4_moe", "gemma4"}, Case{"qwen3_vl", "qwen3_vl"},
+        Case{"qwen3_vl_moe", "qwen3_vl_moe"}, Case{"qwen2_vl", "qwen2_vl"},
+        Case{"qwen2_5_vl", "qwen2_vl"}, Case{"qwen3_5_vl", "qwen3_5_vl"},
+        Case{"qwen3_5_moe_vl", "qwen3_5_moe_vl"},
+        Case{"gemma3_vl", "gemma3_vl"}, Case{"gemma4_vl", "gemma4_vl"},
+        Case{"glm4v", "glm4v"}, Case{"glm4v_moe", "glm4v_moe"},
+        Case{"mistral3", "mistral3"}, Case{"kimi_k25", "kimi_k25"},
+        Case{"qwen2_audio", "qwen2_audio"}, Case{"llama4_vl", "llama4_vl"},
+        Case{"exaone4_5", "exaone4_5"}, Case{"qwen2_5_omni", "qwen2_5_omni"},
+        Case{"qwen3_omni_moe", "qwen3_omni_moe"},
+        Case{"qwen3_asr", "qwen3_asr"}),
     [](const auto &entry) { return entry.param.fixture; });
 
 INSTANTIATE_TEST_SUITE_P(Specs, Reference,

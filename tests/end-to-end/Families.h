@@ -48,6 +48,17 @@ Reference nemotronHReference(const HfModel &model);
 StageStarts nemotronHStageStarts(const Json &text);
 Reference postNormReference(const HfModel &model);
 Reference qwenHybridReference(const HfModel &model);
+Reference qwen3VlReference(const HfModel &model);
+Reference qwen2VlReference(const HfModel &model);
+Reference qwen35VlReference(const HfModel &model);
+Reference gemma3VlReference(const HfModel &model);
+Reference gemma4VlReference(const HfModel &model);
+Reference glm4vReference(const HfModel &model);
+Reference glm4vMoeReference(const HfModel &model);
+Reference insideReference(const HfModel &model);
+Reference llama4VlReference(const HfModel &model);
+Reference exaone45Reference(const HfModel &model);
+Reference thinkerReference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 

@@ -96,7 +96,11 @@ std::vector<std::string> importOptions(const std::string &name) {
 }
 
 const Json &textConfig(const Json &config) {
-  return config.contains("text_config") ? config["text_config"] : config;
+  const Json *part = &config;
+  for (const char *name : {"thinker_config", "llm_config", "text_config"})
+    if (part->contains(name))
+      part = &(*part)[name];
+  return *part;
 }
 
 Tensors exportOf(const HfModel &model) {

@@ -1,0 +1,147 @@
+#include "tests/end-to-end/DecoderReference.h"
+#include "tests/end-to-end/Families.h"
+#include "tests/end-to-end/Wrapper.h"
+
+#include <fmt/format.h>
+
+// Models of text and vision or sound: a text model's reference in a wrapper.
+
+namespace mbc::test {
+
+namespace {
+
+const std::string nested = "model.language_model.",
+                  inside = "language_model.model.",
+                  insideHead = "language_model.lm_head.";
+
+/// All experts are one tensor [E, in, out].
+struct TransposedExperts : Decoder {
+  using Decoder::Decoder;
+
+  void expert(const std::string &mg, const std::string &hf,
+              int64_t e) override {
+    const Tensor both = transposed(pick(get(hf + "gate_up_proj"), e));
+    const int64_t width = both.shape[0] / 2;
+    putExpert(mg, e, {rows(both, 0, width), rows(both, width, 2 * width)},
+              transposed(pick(get(hf + "down_proj"), e)));
+  }
+};
+
+/// A gated feed-forward block with biases, norms without.
+void exaoneVision(Wrapper &model, const Json &vision) {
+  const std::string mg = "vision_model.", hf = "model.visual.";
+  model.pair(mg + "patch_embed.proj", hf + "patch_embed.proj");
+  for (int64_t i = 0; i != vision["depth"].get<int64_t>(); ++i) {
+    const std::string to = fmt::format("{}decoder.layers.{}.", mg, i),
+                      from = fmt::format("{}blocks.{}.", hf, i);
+    model.flatAttention(to + "self_attention.", from + "attn.",
+                        vision["num_heads"], vision["num_key_value_heads"]);
+    model.pair(to + "self_attention.linear_qkv.layer_norm_", from + "norm1");
+    model.pair(to + "mlp.linear_fc1.layer_norm_", from + "norm2");
+    for (const char *kind : {"weight", "bias"})
+      model
+          .sections(to + "mlp.linear_fc1." + kind,
+                    {model.get(from + "mlp.gate_proj." + kind),
+                     model.get(from + "mlp.up_proj." + kind)})
+          .everywhereFirst = true;
+    model.pair(to + "mlp.linear_fc2", from + "mlp.down_proj", Cut::Columns);
+  }
+  model.pair(mg + "merger.patch_norm", hf + "merger.ln_q");
+  model.pair(mg + "merger.linear_fc1", hf + "merger.mlp.0", Cut::Rows,
+             Cut::Rows);
+  model.pair(mg + "merger.linear_fc2", hf + "merger.mlp.2", Cut::Columns);
+}
+
+} // namespace
+
+Reference qwen3VlReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<TransposedExperts>, nested, "lm_head.")
+      .qwen3Vision()
+      .build();
+}
+
+Reference qwen35VlReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(qwenHybridReference, nested, "lm_head.")
+      .qwen3Vision()
+      .build();
+}
+
+Reference qwen2VlReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, "model.", "lm_head.")
+      .whole("visual.")
+      .build();
+}
+
+Reference gemma3VlReference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(postNormReference, inside, insideHead)
+      .whole("vision_tower.");
+  const std::string projector = "multi_modal_projector.";
+  wrapper.first(projector + "mm_soft_embed_norm.weight",
+                projector + "mm_soft_emb_norm.weight");
+  Parameter &weight = wrapper.first(projector + "proj.weight",
+                                    projector + "mm_input_projection_weight");
+  weight.whole = transposed(weight.whole);
+  return wrapper.build();
+}
+
+Reference gemma4VlReference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(gemma4Reference, nested, "lm_head.");
+  for (const char *part :
+       {"vision_tower.", "embed_vision.", "audio_tower.", "embed_audio."})
+    wrapper.whole(std::string("model.") + part, part);
+  return wrapper.build();
+}
+
+Reference glm4vReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(glm4Reference, nested, "lm_head.")
+      .whole("model.visual.", "visual.")
+      .build();
+}
+
+Reference glm4vMoeReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, nested, "lm_head.")
+      .whole("model.visual.", "visual.")
+      .build();
+}
+
+Reference insideReference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(decoderReference<>, inside, insideHead);
+  for (const char *part : {"vision_tower.", "audio_tower.", "mm_projector.",
+                           "multi_modal_projector."})
+    wrapper.whole(part);
+  return wrapper.build();
+}
+
+Reference llama4VlReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(llama4Reference, inside, insideHead)
+      .whole("vision_model.")
+      .whole("multi_modal_projector.")
+      .build();
+}
+
+Reference exaone45Reference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(postNormReference, nested, "lm_head.");
+  exaoneVision(wrapper, model.config["vision_config"]);
+  return wrapper.build();
+}
+
+Reference thinkerReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, "thinker.model.", "thinker.lm_head.",
+                "thinker.language_model.")
+      .whole("thinker.visual.")
+      .whole("thinker.audio_tower.", "thinker.audio_model.")
+      .build();
+}
+
+} // namespace mbc::test
