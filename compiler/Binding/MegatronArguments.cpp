@@ -118,6 +118,8 @@ public:
 
 private:
   void note(const std::string &name) {
+    if (isTowerName(name))
+      return; // the arguments are the language model's
     for (size_t i = 0; i != given.size(); ++i)
       for (std::string_view tail : switches()[i].tails)
         given[i] = given[i] || name.ends_with(tail);

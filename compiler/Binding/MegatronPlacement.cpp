@@ -78,9 +78,13 @@ private:
                  : "not shard=vocab here: Megatron pads its rows to a multiple "
                    "that every rank can hold";
     ShardRule known = shardRule(name, rank);
-    if (known.cut == Cut::Gated && arguments.gates() == 1)
-      known.cut = Cut::Rows;
     Cut given = cutOf(shard, rank);
+    // The arguments are the language model's; a tower's feed-forward has a gate
+    // or not, whatever they say.
+    bool gateless =
+        isTowerName(name) ? given == Cut::Rows : arguments.gates() == 1;
+    if (known.cut == Cut::Gated && gateless)
+      known.cut = Cut::Rows;
     if (given != known.cut)
       return fmt::format(
           "{} here, and {} by the name of its module in Megatron "
