@@ -128,7 +128,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"qwen2_audio", "qwen2_audio"}, Case{"llama4_vl", "llama4_vl"},
         Case{"exaone4_5", "exaone4_5"}, Case{"qwen2_5_omni", "qwen2_5_omni"},
         Case{"qwen3_omni_moe", "qwen3_omni_moe"},
-        Case{"qwen3_asr", "qwen3_asr"}),
+        Case{"qwen3_asr", "qwen3_asr"}, Case{"internvl", "internvl"},
+        Case{"step3p7", "step3p7"}, Case{"minimax_m3_vl", "minimax_m3_vl"},
+        Case{"ernie4_5_vl_moe", "ernie4_5_vl_moe"}),
     [](const auto &entry) { return entry.param.fixture; });
 
 INSTANTIATE_TEST_SUITE_P(Specs, Reference,

@@ -79,6 +79,10 @@ const std::vector<Family> &families() {
       {.modelType = "qwen2_5_omni", .reference = thinkerReference},
       {.modelType = "qwen3_omni_moe", .reference = thinkerReference},
       {.modelType = "qwen3_asr", .reference = thinkerReference},
+      {.modelType = "internvl_chat", .reference = internVlReference},
+      {.modelType = "step3p7", .reference = step37Reference},
+      {.modelType = "minimax_m3_vl", .reference = miniMaxM3Reference},
+      {.modelType = "ernie4_5_vl_moe", .reference = ernieVlReference},
       {.modelType = "nemotron_h",
        .reference = nemotronHReference,
        .stageStarts = nemotronHStageStarts},
@@ -179,6 +183,10 @@ std::vector<std::string> allFixtures() {
       "qwen2_5_omni",
       "qwen3_omni_moe",
       "qwen3_asr",
+      "internvl",
+      "step3p7",
+      "minimax_m3_vl",
+      "ernie4_5_vl_moe",
   };
 }
 

@@ -59,6 +59,10 @@ Reference insideReference(const HfModel &model);
 Reference llama4VlReference(const HfModel &model);
 Reference exaone45Reference(const HfModel &model);
 Reference thinkerReference(const HfModel &model);
+Reference internVlReference(const HfModel &model);
+Reference step37Reference(const HfModel &model);
+Reference miniMaxM3Reference(const HfModel &model);
+Reference ernieVlReference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 

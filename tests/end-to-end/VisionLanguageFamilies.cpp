@@ -27,6 +27,67 @@ struct TransposedExperts : Decoder {
   }
 };
 
+/// Experts under Mixtral's names, the shared one under the usual ones; norms of
+/// queries and keys span one head.
+struct MiniMaxM3 : Decoder {
+  explicit MiniMaxM3(const HfModel &model)
+      : Decoder(model,
+                {.router = "block_sparse_moe.gate.weight",
+                 .expertBias = "block_sparse_moe.e_score_correction_bias",
+                 .experts = "block_sparse_moe.experts.",
+                 .gate = "w1",
+                 .up = "w3",
+                 .down = "w2"}) {}
+
+  void sparseFeedForward(const std::string &mg,
+                         const std::string &hf) override {
+    Decoder::sparseFeedForward(mg, hf);
+    const std::string to = mg + "mlp.shared_experts.",
+                      from = hf + "block_sparse_moe.shared_experts.";
+    sections(to + "linear_fc1.weight",
+             {get(from + "gate_proj.weight"), get(from + "up_proj.weight")});
+    copy(to + "linear_fc2.weight", from + "down_proj.weight", Cut::Columns);
+  }
+
+  void denseFeedForward(const std::string &mg, const std::string &hf) override {
+    copy(mg + "mlp.linear_fc1.layer_norm_weight",
+         hf + "post_attention_layernorm.weight");
+    const std::string from = hf + "mlp.";
+    sections(mg + "mlp.linear_fc1.weight",
+             {get(from + "gate_proj.weight"), get(from + "up_proj.weight")});
+    copy(mg + "mlp.linear_fc2.weight", from + "down_proj.weight", Cut::Columns);
+  }
+};
+
+/// Two pools of experts with a router each; the second pool's numbers go on.
+struct ErnieVl : Decoder {
+  using Decoder::Decoder;
+
+  void feedForward(const std::string &mg, const std::string &hf) override {
+    if (!hasTensor(hf + "mlp.gate.weight_1"))
+      return denseFeedForward(mg, hf);
+    copy(mg + "pre_mlp_layernorm.weight",
+         hf + "post_attention_layernorm.weight");
+    gated(mg + "mlp.shared_experts.", hf + "mlp.shared_experts.");
+    pool(mg + "mlp.text_moe_layer.", hf + "mlp.", 0, "gate.weight");
+    pool(mg + "mlp.vision_moe_layer.", hf + "mlp.", 1, "gate.weight_1");
+  }
+
+  void pool(const std::string &mg, const std::string &hf, int64_t number,
+            const std::string &router) {
+    put(mg + "router.weight", transposed(get(hf + router)));
+    put(mg + "router.expert_bias",
+        pick(get(hf + "moe_statics.e_score_correction_bias"), number));
+    for (int64_t e = 0; e != result_.experts; ++e) {
+      const std::string from =
+          fmt::format("{}experts.{}.", hf, number * result_.experts + e);
+      putExpert(mg + "experts.", e,
+                {get(from + "gate_proj.weight"), get(from + "up_proj.weight")},
+                get(from + "down_proj.weight"));
+    }
+  }
+};
+
 /// A gated feed-forward block with biases, norms without.
 void exaoneVision(Wrapper &model, const Json &vision) {
   const std::string mg = "vision_model.", hf = "model.visual.";
@@ -126,6 +187,49 @@ Reference llama4VlReference(const HfModel &model) {
       .whole("vision_model.")
       .whole("multi_modal_projector.")
       .build();
+}
+
+Reference internVlReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, inside, insideHead)
+      .whole("vision_model.")
+      .whole("mlp1.")
+      .build();
+}
+
+Reference step37Reference(const HfModel &model) {
+  return Wrapper(model)
+      .language(stepReference, "model.", "lm_head.")
+      .whole("vision_model.")
+      .whole("vit_large_projector.", "image_insert_embedding.align_projector.")
+      .build();
+}
+
+Reference miniMaxM3Reference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(decoderReference<MiniMaxM3>, inside, insideHead);
+  for (const char *part :
+       {"vision_tower.", "multi_modal_projector.", "patch_merge_mlp."})
+    wrapper.whole(part);
+  const int64_t layers = textConfig(model.config)["num_hidden_layers"];
+  for (int64_t i = 0; i != layers; ++i)
+    wrapper.whole(fmt::format("{}layers.{}.self_attn.index_", inside, i),
+                  fmt::format("lightning_indexers.{}.", i));
+  return wrapper.build();
+}
+
+Reference ernieVlReference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(decoderReference<ErnieVl>, "model.", "lm_head.")
+      .whole("model.vision_model.", "vision_tower.");
+  const std::string mg = "resampler_model.", hf = "model.resampler_model.";
+  for (const char *kept : {"mlp.", "after_norm."})
+    wrapper.whole(hf + kept, mg + kept);
+  for (const std::string linear : {"spatial_linear.", "temporal_linear."})
+    for (const auto &[to, from] :
+         {std::pair{"fc1.", "0."}, {"fc2.", "2."}, {"ln.", "3."}})
+      wrapper.whole(hf + linear + from, mg + linear + to);
+  return wrapper.build();
 }
 
 Reference exaone45Reference(const HfModel &model) {
