@@ -73,14 +73,14 @@ struct ErnieVl : Decoder {
     pool(mg + "mlp.vision_moe_layer.", hf + "mlp.", 1, "gate.weight_1");
   }
 
-  void pool(const std::string &mg, const std::string &hf, int64_t number,
+  void pool(const std::string &mg, const std::string &hf, int64_t which,
             const std::string &router) {
     put(mg + "router.weight", transposed(get(hf + router)));
     put(mg + "router.expert_bias",
-        pick(get(hf + "moe_statics.e_score_correction_bias"), number));
+        pick(get(hf + "moe_statics.e_score_correction_bias"), which));
     for (int64_t e = 0; e != result_.experts; ++e) {
       const std::string from =
-          fmt::format("{}experts.{}.", hf, number * result_.experts + e);
+          fmt::format("{}experts.{}.", hf, which * result_.experts + e);
       putExpert(mg + "experts.", e,
                 {get(from + "gate_proj.weight"), get(from + "up_proj.weight")},
                 get(from + "down_proj.weight"));

@@ -1,5 +1,6 @@
 #include "runtime/MegatronNames.h"
 
+#include "runtime/MegatronShards.h"
 #include "runtime/TorchDistNames.h"
 
 #include <gtest/gtest.h>
@@ -40,6 +41,36 @@ TEST(MegatronNames, NumbersThatAreNoExperts) {
         "visual.blocks.1.attn.qkv.weight", "decoder.final_layernorm.weight"})
     EXPECT_FALSE(parseMegatronName(name).expert) << name;
   EXPECT_FALSE(parseMegatronName("visual.blocks.1.attn.qkv.weight").layer);
+}
+
+TEST(MegatronNames, TowersNumberTheirOwnLayers) {
+  for (const char *name :
+       {"vision_model.decoder.layers.1.mlp.linear_fc1.weight",
+        "visual.blocks.1.norm1.weight", "audio_tower.layers.1.fc1.weight",
+        "thinker.visual.blocks.1.norm1.weight",
+        "thinker.audio_model.layers.1.fc1.weight"}) {
+    EXPECT_TRUE(isTowerName(name)) << name;
+    EXPECT_FALSE(parseMegatronName(name).layer) << name;
+  }
+  const std::string text =
+      "thinker.language_model.decoder.layers.3.pre_mlp_layernorm.weight";
+  EXPECT_FALSE(isTowerName(text));
+  EXPECT_EQ(parseMegatronName(text).layer, 3);
+}
+
+TEST(MegatronNames, OnlyTowersOfMegatronsModulesAreCut) {
+  EXPECT_EQ(shardRule("vision_model.decoder.layers.1.self_attention."
+                      "linear_qkv.weight",
+                      2)
+                .cut,
+            Cut::Rows);
+  EXPECT_EQ(shardRule("vision_model.merger.linear_fc2.weight", 2).cut,
+            Cut::Columns);
+  for (const char *name :
+       {"vision_model.encoder.layers.1.self_attn.out_proj.weight",
+        "thinker.visual.blocks.1.mlp.linear_fc1.weight",
+        "visual.blocks.1.mlp.linear_fc2.weight"})
+    EXPECT_EQ(shardRule(name, 2).cut, Cut::None) << name;
 }
 
 TEST(MegatronNames, Renumber) {
