@@ -30,6 +30,14 @@ bool has(const Words &words, const std::string &word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+Words without(const Words &words, const Words &others) {
+  Words rest;
+  for (const std::string &word : words)
+    if (!has(others, word))
+      rest.push_back(word);
+  return rest;
+}
+
 /// What a place is called and what stands there.
 struct Filled {
   std::string place, spelling;
@@ -131,6 +139,15 @@ struct NamedRule {
   Words megatron, hf;
 };
 
+/// The words of a rule's name that tell it from others: not those of which
+/// there is one in every layer.
+Words tellingWords(std::string_view name) {
+  static const Words generic{"norm",      "layernorm", "layer",
+                             "attention", "attn",      "linear",
+                             "proj",      "self",      "model"};
+  return without(wordsOf(name), generic);
+}
+
 /// Finds the rules of two plain names, whatever statements they stand in.
 struct RuleCollector {
   std::vector<NamedRule> &found;
@@ -142,8 +159,8 @@ struct RuleCollector {
   void operator()(const Rule &rule) {
     if (rule.megatron->kind == Expr::Kind::Name &&
         rule.hf->kind == Expr::Kind::Name)
-      found.push_back({&rule, wordsOf(rule.megatron->name->spelling),
-                       wordsOf(rule.hf->name->spelling)});
+      found.push_back({&rule, tellingWords(rule.megatron->name->spelling),
+                       tellingWords(rule.hf->name->spelling)});
   }
   void operator()(const Scope &scope) { walk(scope.body); }
   void operator()(const For &loop) { walk(loop.body); }
@@ -170,14 +187,6 @@ bool alike(const std::string &a, const std::string &b) {
   constexpr size_t enough = 4;
   return a == b || (std::min(a.size(), b.size()) >= enough &&
                     (a.starts_with(b) || b.starts_with(a)));
-}
-
-Words without(const Words &words, const Words &others) {
-  Words rest;
-  for (const std::string &word : words)
-    if (!has(others, word))
-      rest.push_back(word);
-  return rest;
 }
 
 ptrdiff_t common(const Words &a, const Words &b) {

@@ -51,7 +51,8 @@ struct Switch {
 const std::vector<Switch> &switches() {
   static const std::vector<Switch> all = {
       {"untie_embeddings_and_output_weights", {"output_layer.weight"}},
-      {"multi_latent_attention", {"linear_kv_down_proj.weight"}},
+      {"multi_latent_attention",
+       {"linear_kv_down_proj.weight", "linear_kv_proj.weight"}},
       {"moe_router_enable_expert_bias", {"router.expert_bias"}},
       {"moe_shared_expert_gate", {"shared_experts.gate_weight"}},
       {"add_bias_linear", {"linear_proj.bias", "linear_fc2.bias"}},
@@ -63,28 +64,19 @@ const std::vector<Switch> &switches() {
 }
 
 constexpr std::string_view ofEveryDecoder[] = {
-    "num_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "max_position_embeddings",
-    "seq_length",
-    "position_embedding_type",
-    "normalization",
-    "norm_epsilon",
-    "layernorm_epsilon",
-    "init_method_std",
-    "attention_dropout",
-    "hidden_dropout",
-    "add_bias_linear",
-    "add_qkv_bias",
-    "untie_embeddings_and_output_weights"};
+    "num_layers",          "hidden_size",
+    "num_attention_heads", "max_position_embeddings",
+    "seq_length",          "position_embedding_type",
+    "normalization",       "norm_epsilon",
+    "layernorm_epsilon",   "init_method_std",
+    "attention_dropout",   "hidden_dropout",
+    "add_bias_linear",     "untie_embeddings_and_output_weights"};
 constexpr std::string_view ofExperts[] = {"num_experts",
                                           "moe_ffn_hidden_size",
                                           "moe_router_topk",
                                           "moe_router_score_function",
                                           "moe_router_load_balancing_type",
                                           "moe_aux_loss_coeff",
-                                          "moe_router_pre_softmax",
                                           "moe_grouped_gemm"};
 
 class Arguments {
@@ -151,7 +143,8 @@ private:
   /// moe_layer_freq is 1 where every layer has experts, else a list.
   void checkSparseLayers() {
     const dsl::Value *frequency = arguments.find("moe_layer_freq");
-    if (model.experts == 0)
+    // The pattern of a hybrid model says it.
+    if (model.experts == 0 || (!frequency && model.megatron == "HybridModel"))
       return;
     auto wants = [&](int64_t layer) -> bool {
       if (!frequency)

@@ -25,6 +25,14 @@ constexpr std::string_view h = "hidden_size";
 constexpr std::string_view qRows =
     "num_attention_heads*qk_head_dim + num_attention_heads*qk_pos_emb_head_dim";
 constexpr std::string_view headRows = "num_attention_heads*kv_channels";
+constexpr std::string_view mambaChannels =
+    "mamba_num_heads*mamba_head_dim + 2*mamba_num_groups*mamba_state_dim";
+constexpr std::string_view mambaRows =
+    "2*mamba_num_heads*mamba_head_dim + 2*mamba_num_groups*mamba_state_dim + "
+    "mamba_num_heads";
+constexpr std::string_view streamRows =
+    "mhc_num_residual_streams*mhc_num_residual_streams + "
+    "2*mhc_num_residual_streams";
 constexpr std::string_view qkvRows =
     "num_attention_heads*kv_channels + 2*num_query_groups*kv_channels";
 
@@ -38,11 +46,20 @@ const std::vector<Parameter> &parameters() {
       {"pre_mlp_layernorm.weight", {h}},
 
       {"self_attention.linear_qkv.weight", {qkvRows, h}},
+      // Values of another width; a gate for each element of the output.
+      {"self_attention.linear_qkv.weight",
+       {"num_attention_heads*kv_channels + num_query_groups*kv_channels + "
+        "num_query_groups*v_head_dim",
+        h}},
+      {"self_attention.linear_qkv.weight",
+       {"2*num_attention_heads*kv_channels + 2*num_query_groups*kv_channels",
+        h}},
       {"self_attention.linear_qkv.bias", {qkvRows}},
       {"self_attention.linear_qkv.layer_norm_weight", {h}},
       {"self_attention.linear_proj.weight", {h, headRows}},
       {"self_attention.linear_proj.weight",
        {h, "num_attention_heads*v_head_dim"}},
+      {"self_attention.linear_proj.weight", {h, "o_groups*o_lora_rank"}},
       {"self_attention.linear_proj.bias", {h}},
       {"self_attention.q_layernorm.weight", {"kv_channels"}},
       {"self_attention.q_layernorm.weight", {headRows}},
@@ -53,6 +70,7 @@ const std::vector<Parameter> &parameters() {
       {"self_attention.linear_q_proj.weight", {qRows, h}},
       {"self_attention.linear_q_down_proj.weight", {"q_lora_rank", h}},
       {"self_attention.linear_q_up_proj.weight", {qRows, "q_lora_rank"}},
+      {"self_attention.linear_q_up_proj.weight", {headRows, "q_lora_rank"}},
       {"self_attention.linear_q_up_proj.layer_norm_weight", {"q_lora_rank"}},
       {"self_attention.linear_kv_down_proj.weight",
        {"kv_lora_rank + qk_pos_emb_head_dim", h}},
@@ -61,6 +79,7 @@ const std::vector<Parameter> &parameters() {
         "kv_lora_rank"}},
       {"self_attention.linear_kv_up_proj.layer_norm_weight", {"kv_lora_rank"}},
       {"self_attention.kv_layernorm.weight", {"kv_lora_rank"}},
+      {"self_attention.kv_layernorm.weight", {"kv_channels"}},
       {"indexer.linear_wq_b.weight",
        {"dsa_indexer_n_heads*dsa_indexer_head_dim", "q_lora_rank"}},
       {"indexer.linear_wk.weight", {"dsa_indexer_head_dim", h}},
@@ -125,15 +144,23 @@ const std::vector<Parameter> &parameters() {
       {"self_attention.out_proj.weight",
        {h, "linear_num_value_heads*linear_value_head_dim"}},
 
+      {"mixer.in_proj.weight", {mambaRows, h}},
+      {"mixer.conv1d.weight", {mambaChannels, "1", "*"}, false},
+      {"mixer.conv1d.bias", {mambaChannels}, false},
+      {"mixer.out_proj.weight", {h, "mamba_num_heads*mamba_head_dim"}},
+      {"mamba_mixer.in_proj.weight", {mambaRows, h}},
+      {"mamba_mixer.conv1d.weight", {mambaChannels, "1", "*"}, false},
+      {"mamba_mixer.conv1d.bias", {mambaChannels}, false},
+      {"mamba_mixer.out_proj.weight", {h, "mamba_num_heads*mamba_head_dim"}},
+
       {"hyper_connection.mapping_proj.weight",
-       {"mhc_num_residual_streams*mhc_num_residual_streams + "
-        "2*mhc_num_residual_streams",
-        "mhc_num_residual_streams*hidden_size"},
+       {streamRows, "mhc_num_residual_streams*hidden_size"},
        false},
-      {"hyper_connection.bias",
-       {"mhc_num_residual_streams*mhc_num_residual_streams + "
-        "2*mhc_num_residual_streams"},
+      {"hyper_connection.bias", {streamRows}, false},
+      {"self_attention_hyper_connection.mapping_proj.weight",
+       {"*", "*"},
        false},
+      {"mlp_hyper_connection.mapping_proj.weight", {"*", "*"}, false},
   };
   return all;
 }

@@ -59,9 +59,9 @@ public:
   }
 
   void check(const dsl::Mapping &mapping, const std::string &name,
-             size_t rank) {
+             const Shape &shape) {
     for (const std::string &problem :
-         {shardProblem(mapping.shard, name, rank),
+         {shardProblem(mapping.shard, name, shape),
           stageProblem(mapping.stage, name), dtypeProblem(mapping, name)})
       if (!problem.empty())
         diagnostics.warning(mapping.where,
@@ -71,20 +71,23 @@ public:
 
 private:
   std::string shardProblem(const dsl::Shard &shard, const std::string &name,
-                           size_t rank) const {
+                           const Shape &shape) const {
     if (holdsVocabulary(name))
       return shard.kind == dsl::ShardKind::Vocab
                  ? ""
                  : "not shard=vocab here: Megatron pads its rows to a multiple "
                    "that every rank can hold";
-    ShardRule known = shardRule(name, rank);
-    Cut given = cutOf(shard, rank);
+    ShardRule known = shardRule(name, shape.rank());
+    Cut given = cutOf(shard, shape.rank());
     // The arguments are the language model's; a tower's feed-forward has a gate
     // or not, whatever they say.
     bool gateless =
         isTowerName(name) ? given == Cut::Rows : arguments.gates() == 1;
     if (known.cut == Cut::Gated && gateless)
       known.cut = Cut::Rows;
+    if (known.cut == Cut::None && given == Cut::Rows &&
+        isNormOfHeads(name, shape))
+      return "";
     if (given != known.cut)
       return fmt::format(
           "{} here, and {} by the name of its module in Megatron "
@@ -95,6 +98,13 @@ private:
                  ? "expert(...) here, and belongs to no routed expert by name"
                  : "one of a routed expert by name, and not expert(...) here";
     return "";
+  }
+
+  /// Over all heads at once, and cut as they are.
+  bool isNormOfHeads(const std::string &name, const Shape &shape) const {
+    bool isNorm = name.ends_with(".q_layernorm.weight") ||
+                  name.ends_with(".k_layernorm.weight");
+    return isNorm && shape[0] > arguments.integer("kv_channels").value_or(0);
   }
 
   std::string stageProblem(dsl::Stage stage, const std::string &name) const {
@@ -151,7 +161,7 @@ void checkPlacement(const dsl::Model &model, const Binding &binding,
   for (const BoundClass &bound : binding.classes)
     placement.check(*bound.type.mapping,
                     model.instances[bound.instances.front()].megatron.front(),
-                    bound.type.megatron.front().shape.rank());
+                    bound.type.megatron.front().shape);
 }
 
 void checkMegatronFacts(const dsl::Model &model, const Binding &binding,
