@@ -202,11 +202,19 @@ bool Expressions::appendName(const Name &name, std::string &out) {
     value = evaluate(*piece.hole);
     if (!value)
       return false;
-    if (const int64_t *number = std::get_if<int64_t>(&value->value))
+    const int64_t *number = std::get_if<int64_t>(&value->value);
+    if (number && *number >= 0) {
       out += std::to_string(*number);
-    else if (const std::string *text = std::get_if<std::string>(&value->value))
+    } else if (const std::string *text =
+                   std::get_if<std::string>(&value->value)) {
       out += *text;
-    else {
+    } else if (number) {
+      fails(piece.hole->where,
+            fmt::format("{} is no number for a name: layers and experts are "
+                        "numbered from 0",
+                        *number));
+      return false;
+    } else {
       fails(piece.hole->where,
             fmt::format("a name is filled with an integer or a string, not {}",
                         describe(*value)));

@@ -99,12 +99,17 @@ public:
     // Latent attention has no such bias, whatever the argument.
     if (!arguments.isTrue("multi_latent_attention"))
       expect("add_qkv_bias", hasQkvBias, "see linear_qkv.bias in the rules");
+    if (auto groups = arguments.integer("num_query_groups"))
+      expect("group_query_attention",
+             groups != arguments.integer("num_attention_heads"),
+             "by num_query_groups and num_attention_heads");
     expect("num_layers", model.layers, "the model declares as many layers");
     expect("is_hybrid_model", model.megatron == "HybridModel",
            "by the model's Megatron class");
     expect("mtp_num_layers", static_cast<int64_t>(mtpLayers.size()),
            "by the MTP layers in the rules");
     checkSparseLayers();
+    checkVocabulary();
     reportMissing();
   }
 
@@ -171,6 +176,16 @@ private:
                 wants(layer) ? "none" : "some"));
         return;
       }
+  }
+
+  /// Rows of embedding and head are a multiple of this times TP.
+  void checkVocabulary() {
+    constexpr int64_t block = 128; // Megatron's make_vocab_size_divisible_by
+    if (model.vocabMultiple % block != 0)
+      diagnostics.warning(
+          {}, fmt::format("the vocabulary of {} is padded to multiples of {}; "
+                          "Megatron's are multiples of {}",
+                          model.name, model.vocabMultiple, block));
   }
 
   void reportMissing() {

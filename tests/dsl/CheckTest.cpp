@@ -205,5 +205,10 @@ TEST(Check, R25_SourcesThatHaveChangedPlaces) {
             "");
 }
 
+TEST(Check, R26_NoNumberOfANameIsNegative) {
+  EXPECT_TRUE(evaluateText(withModel("for i in 0..2 { a.{i} <- b.{i-1} }\n"))
+                  .text.contains("-1 is no number for a name"));
+}
+
 } // namespace
 } // namespace mbc::dsl

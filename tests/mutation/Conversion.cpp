@@ -21,6 +21,18 @@ void toText(void *text, const char *bytes, size_t count) {
 
 void toNowhere(void *, const char *, size_t) {}
 
+/// Megatron takes an argument that is null for one that is absent.
+std::string withoutNulls(const std::string &args) {
+  if (args.empty())
+    return args;
+  Json json = Json::parse(args);
+  for (Json &group : json)
+    if (group.is_object())
+      for (auto at = group.begin(); at != group.end();)
+        at = at->is_null() ? group.erase(at) : std::next(at);
+  return json.dump();
+}
+
 } // namespace
 
 mbc_compile_options Conversion::options() const {
@@ -97,7 +109,7 @@ Result<Contents> convert(const Conversion &conversion,
   if (!made)
     return std::unexpected(made.error());
   Contents contents;
-  contents.args = made->argsJson;
+  contents.args = withoutNulls(made->argsJson);
   contents.config = made->configJson;
   for (const StoredObject &object : made->objects)
     contents.objects.insert(object.key);

@@ -151,6 +151,12 @@ TEST_F(Facts, ArgumentsThatNobodySets) {
   EXPECT_TRUE(findings().contains("does not set normalization"));
 }
 
+TEST_F(Facts, AVocabularyThatMegatronPadsOtherwise) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  model.vocabMultiple = 129;
+  EXPECT_TRUE(findings().contains("129"));
+}
+
 TEST_F(Facts, NormsThatHaveChangedPlaces) {
   add("decoder.layers.0.pre_mlp_layernorm.weight", Shape{8},
       dsl::ShardKind::Replicated, "layers.0.input_layernorm.weight");
