@@ -10,12 +10,31 @@ from safetensors import safe_open
 BIN = os.path.join(os.environ.get("MBC_BUILD", "build"), "bin")
 
 
-def mbc(*arguments, status=0):
-    """Runs `mbc`, expects an exit status, returns what it said on standard error."""
-    done = subprocess.run([os.path.join(BIN, "mbc"), *map(str, arguments)], capture_output=True, text=True)
+def _run(arguments):
+    return subprocess.run([os.path.join(BIN, "mbc"), *map(str, arguments)], capture_output=True, text=True)
+
+
+def _expect(status, arguments):
+    done = _run(arguments)
     if done.returncode != status:
         sys.exit(f"mbc {' '.join(map(str, arguments))}: status {done.returncode}, expected {status}\n{done.stderr}")
-    return done.stderr
+    return done
+
+
+def mbc(*arguments, status=0):
+    """Runs `mbc`, expects an exit status, returns what it said on standard error."""
+    return _expect(status, arguments).stderr
+
+
+def output(*arguments):
+    """What `mbc` prints on standard output."""
+    return _expect(0, arguments).stdout
+
+
+def attempt(*arguments):
+    """Runs `mbc`, returns the exit status and what it said on standard error."""
+    done = _run(arguments)
+    return done.returncode, done.stderr
 
 
 def make(fixture, folder):
