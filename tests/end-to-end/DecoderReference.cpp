@@ -17,8 +17,11 @@ Reference Decoder::build() {
     layer(i);
     layer_.reset();
   }
+  // Qwen has one MTP layer or none, and need not say so in config.json.
   const int64_t depths =
-      firstNumber({"num_nextn_predict_layers", "mtp_num_hidden_layers"});
+      hasTensor("mtp.fc.weight")
+          ? 1
+          : firstNumber({"num_nextn_predict_layers", "mtp_num_hidden_layers"});
   for (int64_t t = 0; t != depths; ++t)
     mtp(t, layers + t);
   return std::move(result_);

@@ -22,25 +22,13 @@ Tensor lessOne(const Tensor &tensor) {
 }
 
 /// Qwen3-Next and Qwen3.5: gated delta layers and gated attention, a shared
-/// expert with a gate, MTP at the top of the Hugging Face names.
+/// expert with a gate.
 class QwenHybrid : public Decoder {
 public:
   explicit QwenHybrid(const HfModel &model)
       : Decoder(model, {.shared = "mlp.shared_expert."}) {}
 
 private:
-  void ends() override {
-    Decoder::ends();
-    if (!hasTensor("mtp.fc.weight"))
-      return;
-    const std::string mg = "mtp.layers.0.";
-    copy(mg + "enorm.weight", "mtp.pre_fc_norm_embedding.weight");
-    copy(mg + "hnorm.weight", "mtp.pre_fc_norm_hidden.weight");
-    copy(mg + "eh_proj.weight", "mtp.fc.weight", Cut::Rows);
-    copy(mg + "final_layernorm.weight", "mtp.norm.weight");
-    block(mg + "mtp_model_layer.", "mtp.layers.0.");
-  }
-
   void attention(const std::string &mg, const std::string &hf) override {
     const std::string to = mg + "self_attention.";
     const bool linear = hasTensor(hf + "linear_attn.A_log");
