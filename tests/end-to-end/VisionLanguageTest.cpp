@@ -209,7 +209,7 @@ TEST_F(TwoPrefixes, AreRefusedInOneFile) {
   const Outcome refused = import();
   EXPECT_EQ(refused.status, 1);
   for (const std::string &part : {name, wrapped(name)})
-    EXPECT_NE(refused.err.find("'" + part + "' is there"), std::string::npos)
+    EXPECT_NE(refused.err.find("'" + part + "'"), std::string::npos)
         << refused.err;
 }
 

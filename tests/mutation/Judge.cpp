@@ -106,12 +106,14 @@ Result<Fixture> Fixture::make(const std::string &data,
     }
     return fail("{} fits no layout", data);
   };
-  int64_t ep = hasExperts ? 2 : 1;
-  // The number of layers decides how many stages there may be.
+  // The number of layers decides how many stages there may be, and config.json
+  // whether there are experts.
   auto cut = [&](const char *format, const char *experts) {
     std::vector<Conversion> choices;
-    for (int64_t pp : {2, 3, 1})
-      choices.push_back({"", "", format, experts, 2, pp, ep});
+    for (int64_t ep : {2, 1})
+      for (int64_t pp : {2, 3, 1})
+        if (hasExperts || ep == 1)
+          choices.push_back({"", "", format, experts, 2, pp, ep});
     return choices;
   };
   std::vector<std::vector<Conversion>> all{
