@@ -14,20 +14,32 @@ bool oneOf(std::string_view token,
 }
 
 /// Levels of breaks that are taken only if there is no other.
-constexpr uint32_t behindSides = 1000, behindBracket = 2000;
+constexpr uint32_t atEqualSign = 1000, behindBracket = 2000;
 
-/// Products of plain words and numbers are written without blanks: `2*L`.
+template <typename Context> bool bounds(ParseTree *range, ParseTree *tree) {
+  auto *context = as<Context>(range);
+  return context && (context->from == tree || context->to == tree);
+}
+
+/// Products of plain words and numbers are written without blanks, and so are
+/// their sums as bounds of a range: `0..2*L+1`.
 bool isTight(ParseTree *tree) {
-  auto *product = as<MappingParser::BinaryContext>(tree);
-  if (!product || !oneOf(product->op->getText(), {"*", "/"}))
+  auto *binary = as<MappingParser::BinaryContext>(tree);
+  if (!binary)
     return false;
+  bool isBound =
+      bounds<MappingParser::ForContext>(tree->parent, tree) ||
+      bounds<MappingParser::ComprehensionContext>(tree->parent, tree) ||
+      bounds<MappingParser::CallContext>(tree->parent, tree);
+  std::string op = binary->op->getText();
   auto isWord = [](ParseTree *operand) {
     bool plain = as<MappingParser::NameValueContext>(operand) ||
                  as<MappingParser::LiteralValueContext>(operand);
     return plain ? operand->getText().find_first_of(".\"") == std::string::npos
                  : isTight(operand);
   };
-  return isWord(product->left) && isWord(product->right);
+  return (oneOf(op, {"*", "/"}) || (isBound && oneOf(op, {"+", "-"}))) &&
+         isWord(binary->left) && isWord(binary->right);
 }
 
 /// Operators of one class stand in one row: a + b - c.
@@ -144,8 +156,8 @@ private:
   /// What stands before a token by its own nature.
   void before(FormatToken &token, ParseTree *parent) {
     const std::string &text = token.text;
-    bool separate = oneOf(text, {"?", ":"})   ? isChoice(parent)
-                    : oneOf(text, {"*", "/"}) ? !isTight(parent)
+    bool separate = oneOf(text, {"?", ":"}) ? isChoice(parent)
+                    : isTight(parent)       ? false
                     : text == "("
                         ? as<MappingParser::GroupContext>(parent) ||
                               as<MappingParser::AttributeValueContext>(parent)
@@ -154,10 +166,13 @@ private:
                                   : !oneOf(text, {")", "]", ",", ".."});
     if (glued || !separate)
       token.blanks = 0;
-    bool joins = as<MappingParser::BinaryContext>(parent) &&
+    bool joins = as<MappingParser::BinaryContext>(parent) && !isTight(parent) &&
                  oneOf(text, {"??", "||", "&&", "+", "-"});
-    if (joins || (oneOf(text, {"?", ":"}) && isChoice(parent)))
+    bool sides = text == "<-" || (oneOf(text, {"?", ":"}) && isChoice(parent));
+    if (joins || sides)
       token.before = Break::Allowed, token.level = level;
+    if (text == "=" && as<MappingParser::ConfigAssignContext>(parent))
+      token.before = Break::Allowed, token.level = atEqualSign;
     if (oneOf(text, {")", "]"}))
       token.before = Break::Never;
     // Behind a comment they cannot stay in the line of their brace.
@@ -178,15 +193,15 @@ private:
     bool index = as<MappingParser::IndexContext>(parent);
     glued = oneOf(text, {"(", "[", ".."}) || (text == "=" && isPair(parent)) ||
             (text == ":" && as<MappingParser::ArgumentContext>(parent)) ||
-            (oneOf(text, {"*", "/"}) && isTight(parent)) ||
-            as<MappingParser::UnaryContext>(parent);
+            isTight(parent) || as<MappingParser::UnaryContext>(parent);
     if (text == ",")
       mayBreak(level);
     else if (text == ":" && (as<MappingParser::CallContext>(parent) ||
                              as<MappingParser::ComprehensionContext>(parent)))
       mayBreak(level);
-    else if (oneOf(text, {"=", "<-"}) && !isPair(parent))
-      mayBreak(behindSides);
+    else if (text == "=" && (as<MappingParser::LetContext>(parent) ||
+                             as<MappingParser::DefContext>(parent)))
+      mayBreak(atEqualSign);
     else if (oneOf(text, {"(", "["}) && !index)
       mayBreak(behindBracket + level);
   }

@@ -32,6 +32,8 @@ TEST(Format, BlanksWithinALine) {
   expectFormat("let x = ( H+2 * G )*d\n", "let x = (H + 2*G) * d\n");
   expectFormat("let x = hf.a/H + ! b??c\n", "let x = hf.a / H + !b ?? c\n");
   expectFormat("let x = a ?b:c\n", "let x = a ? b : c\n");
+  expectFormat("let x = [for i in a - 1..2 * L + 1: i+1]\n",
+               "let x = [for i in a-1..2*L+1: i + 1]\n");
   expectFormat("let x = [ for i in 0 .. 2 * L :i ]\n",
                "let x = [for i in 0..2*L: i]\n");
   expectFormat("a? <- reshape( b ? : n*2 , [ 1,... ] ) shard = dim( 1 )\n",
@@ -140,6 +142,8 @@ TEST(Format, TheAuthorsBreaksStayWhereBreaksAreNatural) {
   expectFormat("let x = a\n?? b ??\nc\n", "let x = a\n"
                                           "    ?? b ?? c\n");
   expectFormat("a <- b\nshard=row\n", "a <- b\n    shard=row\n");
+  expectFormat("a\n<-\nb shard=row\n", "a\n    <- b  shard=row\n");
+  expectFormat("config { f\n=\n1 }\n", "config {\n  f\n      = 1\n}\n");
 }
 
 // 110 characters fit. Every expected line is counted by hand: `word` fills one
@@ -150,6 +154,8 @@ TEST(Format, LinesThatAreTooLongAreWrapped) {
   expectFormat(fits + "\n", fits + "\n");
   expectFormat("a <- " + word(95) + " shard=row\n",
                "a <- " + word(95) + "\n    shard=row\n");
+  expectFormat(word(20) + " <- f(" + word(45) + ", " + word(45) + ")\n",
+               word(20) + "\n    <- f(" + word(45) + ", " + word(45) + ")\n");
   // The outer comma is better than the last one that fits.
   expectFormat("let x = f(g(" + word(40) + ", b), h(" + word(40) + ", c, " +
                    word(20) + "))\n",
