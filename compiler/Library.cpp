@@ -2,6 +2,7 @@
 #include "compiler/Compilation.h"
 #include "compiler/DraftSpec.h"
 #include "compiler/FindingsText.h"
+#include "compiler/LanguageServer/Server.h"
 #include "dsl/Format.h"
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
@@ -183,6 +184,10 @@ static int format(const char *path, mbc_text spec, mbc_sink out,
   return 0;
 }
 
+static int serve(const char *specPath, mbc_source in, mbc_sink out, mbc_sink) {
+  return serveLanguage(specDirectory(text(specPath)), in, out);
+}
+
 /// No exception leaves the library.
 template <auto function, typename... Arguments>
 static int guarded(Arguments... arguments, mbc_sink out, mbc_sink diagnostics) {
@@ -203,6 +208,7 @@ mbc_compiler_table(void) {
                                   guarded<graph, Options>,
                                   guarded<specs, Options>,
                                   guarded<draft, Options>,
-                                  guarded<format, const char *, mbc_text>};
+                                  guarded<format, const char *, mbc_text>,
+                                  guarded<serve, const char *, mbc_source>};
   return &table;
 }

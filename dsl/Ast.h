@@ -54,6 +54,7 @@ struct Call {
   SourceRange where; ///< of the callee's name
   /// `stack(e in a..b: x)` repeats its argument; `variable` is noSymbol if not.
   Symbol variable = noSymbol;
+  SourceRange variableWhere;
   ExprPtr from, to;
   std::vector<Argument> arguments;
 };
@@ -104,7 +105,8 @@ struct Expr {
   std::string text;    ///< String
   std::unique_ptr<Name> name;
   std::unique_ptr<Call> call;
-  Symbol variable = noSymbol;    ///< Comprehension
+  Symbol variable = noSymbol; ///< Comprehension
+  SourceRange variableWhere;
   std::vector<ExprPtr> operands; ///< Comprehension: from, to, element
 };
 
@@ -135,6 +137,7 @@ struct Scope {
 };
 struct For {
   Symbol variable = noSymbol;
+  SourceRange variableWhere;
   ExprPtr from, to;
   Body body;
 };
@@ -191,12 +194,14 @@ struct Def {
   std::string name;
   SourceRange where;
   std::vector<Symbol> parameters;
+  std::vector<SourceRange> parametersWhere;
   ExprPtr body;
 };
 struct Block {
   std::string name;
   SourceRange where;
   std::vector<Symbol> parameters;
+  std::vector<SourceRange> parametersWhere;
   Body body;
 };
 struct ConfigAssignment {
@@ -215,6 +220,12 @@ struct ModelDeclaration {
   std::string patternField, patternCutBefore;
 };
 
+/// A `use`, and the file that it names.
+struct Use {
+  SourceRange where;
+  std::shared_ptr<const SourceFile> file;
+};
+
 /// A spec with everything that it uses, directly or not.
 struct Spec {
   std::optional<ModelDeclaration> model;
@@ -229,6 +240,7 @@ struct Spec {
   std::unordered_map<std::string, Symbol> symbolOf;
   /// The spec's own file first, then what it uses in the order of its `use`s.
   std::vector<std::shared_ptr<const SourceFile>> files;
+  std::vector<Use> uses; ///< of all files; none in a bundle
 };
 
 } // namespace mbc::dsl

@@ -42,12 +42,13 @@ private:
     else if (auto *def = as<MappingParser::DefContext>(item))
       declare(spec.defs, def->id(), "def",
               Def{def->id()->getText(), range(def->id()),
-                  parameters(def->parameters()),
+                  parameters(def->parameters()), places(def->parameters()),
                   expression(def->expression())});
     else if (auto *block = as<MappingParser::BlockContext>(item))
       declare(spec.blocks, block->id(), "block",
               Block{block->id()->getText(), range(block->id()),
-                    parameters(block->parameters()), body(block->body())});
+                    parameters(block->parameters()),
+                    places(block->parameters()), body(block->body())});
     else if (auto *config = as<MappingParser::ConfigBlockContext>(item))
       addConfig(config);
     else if (auto *top = as<MappingParser::TopContext>(item))
@@ -77,6 +78,14 @@ private:
         diagnostics.error(range(id), "parameter '" + id->getText() +
                                          "' is declared twice");
     }
+    return result;
+  }
+
+  std::vector<SourceRange> places(MappingParser::ParametersContext *tree) {
+    std::vector<SourceRange> result;
+    if (tree)
+      for (auto *id : tree->id())
+        result.push_back(range(id));
     return result;
   }
 
@@ -160,8 +169,9 @@ private:
       result.node = Scope{scopeName(scope->left), scopeName(scope->right),
                           body(scope->body())};
     else if (auto *loop = as<MappingParser::ForContext>(tree))
-      result.node = For{plain(loop->id()), expression(loop->from),
-                        expression(loop->to), body(loop->body())};
+      result.node =
+          For{plain(loop->id()), range(loop->id()), expression(loop->from),
+              expression(loop->to), body(loop->body())};
     else if (auto *choice = as<MappingParser::IfContext>(tree))
       result.node = buildIf(choice);
     else if (auto *match = as<MappingParser::MatchContext>(tree))

@@ -127,6 +127,7 @@ ExprPtr ExpressionBuilder::callValue(MappingParser::CallContext *tree) {
   call.where = range(callee);
   if (tree->variable) {
     call.variable = plain(tree->variable);
+    call.variableWhere = range(tree->variable);
     call.from = expression(tree->from);
     call.to = expression(tree->to);
   }
@@ -197,6 +198,7 @@ ExprPtr ExpressionBuilder::expression(MappingParser::ExpressionContext *tree) {
   if (auto *list = as<MappingParser::ComprehensionContext>(tree)) {
     ExprPtr result = make(Expr::Kind::Comprehension, list);
     result->variable = plain(list->id());
+    result->variableWhere = range(list->id());
     for (auto *part : {list->from, list->to, list->element})
       result->operands.push_back(expression(part));
     return result;

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -25,6 +25,14 @@ std::optional<std::string> readText(const fs::path &path) {
   if (!stream || fs::is_directory(path))
     return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+size_t countErrors(const Diagnostics &diagnostics) {
+  return static_cast<size_t>(
+      std::count_if(diagnostics.all().begin(), diagnostics.all().end(),
+                    [](const Diagnostic &entry) {
+                      return entry.severity == Severity::Error;
+                    }));
 }
 
 std::vector<std::shared_ptr<const SourceFile>>
@@ -50,55 +58,31 @@ public:
   Loader(const std::vector<std::string> &searchDirs, Diagnostics &diagnostics)
       : searchDirs(searchDirs), diagnostics(diagnostics) {}
 
-  ParseResult load(std::shared_ptr<const SourceFile> first) {
-    return checked([&](Spec &spec) {
-      seen.insert(fs::path(first->path).lexically_normal().string());
-      spec.files.push_back(std::move(first));
-      for (size_t next = 0; next < spec.files.size(); ++next) {
-        std::vector<UseRequest> uses;
-        auto file = spec.files[next];
-        addFile(spec, file, uses, diagnostics);
-        for (const UseRequest &use : uses)
-          if (auto used = find(use, *file))
-            spec.files.push_back(std::move(used));
-      }
-    });
+  void read(Spec &spec, std::shared_ptr<const SourceFile> first) {
+    seen.emplace(fs::path(first->path).lexically_normal().string(), first);
+    spec.files.push_back(std::move(first));
+    for (size_t next = 0; next < spec.files.size(); ++next) {
+      std::vector<UseRequest> uses;
+      auto file = spec.files[next];
+      addFile(spec, file, uses, diagnostics);
+      for (const UseRequest &use : uses)
+        addUse(spec, use, *file);
+    }
   }
 
   /// A bundle holds all that is used, in the order in which it was met.
-  ParseResult loadBundle(std::vector<std::shared_ptr<const SourceFile>> files) {
-    return checked([&](Spec &spec) {
-      spec.files = std::move(files);
-      for (const auto &file : spec.files) {
-        std::vector<UseRequest> uses;
-        addFile(spec, file, uses, diagnostics);
-      }
-    });
+  void readBundle(Spec &spec,
+                  std::vector<std::shared_ptr<const SourceFile>> files) {
+    spec.files = std::move(files);
+    for (const auto &file : spec.files) {
+      std::vector<UseRequest> uses;
+      addFile(spec, file, uses, diagnostics);
+    }
   }
 
 private:
-  template <typename Fill> ParseResult checked(Fill fill) {
-    auto spec = std::make_unique<Spec>();
-    size_t errorsBefore = countErrors();
-    fill(*spec);
-    if (countErrors() == errorsBefore)
-      checkSpec(*spec, diagnostics);
-    if (countErrors() != errorsBefore)
-      return nullptr;
-    return spec;
-  }
-
-  size_t countErrors() const {
-    return static_cast<size_t>(
-        std::count_if(diagnostics.all().begin(), diagnostics.all().end(),
-                      [](const Diagnostic &entry) {
-                        return entry.severity == Severity::Error;
-                      }));
-  }
-
-  /// R2. Null if the file is there already, or was not found.
-  std::shared_ptr<const SourceFile> find(const UseRequest &use,
-                                         const SourceFile &user) {
+  /// R2. A file that is there already is not read again.
+  void addUse(Spec &spec, const UseRequest &use, const SourceFile &user) {
     struct Place {
       fs::path path, name;
     };
@@ -108,43 +92,60 @@ private:
       places.push_back({fs::path(directory) / use.path, use.path});
     for (const Place &place : places) {
       std::string path = place.path.lexically_normal().string();
-      if (seen.contains(path))
-        return nullptr;
-      std::optional<std::string> text = readText(path);
-      if (!text)
-        continue;
-      seen.insert(path);
-      return std::make_shared<SourceFile>(
-          path, std::move(*text), place.name.lexically_normal().string());
+      auto known = seen.find(path);
+      if (known == seen.end()) {
+        std::optional<std::string> text = readText(path);
+        if (!text)
+          continue;
+        auto file = std::make_shared<SourceFile>(
+            path, std::move(*text), place.name.lexically_normal().string());
+        known = seen.emplace(path, file).first;
+        spec.files.push_back(std::move(file));
+      }
+      spec.uses.push_back({use.where, known->second});
+      return;
     }
     diagnostics.error(
         use.where,
         fmt::format("file \"{}\" was found neither beside {} nor in the search "
                     "path ({}); check the spelling or give --spec-path",
                     use.path, user.path, fmt::join(searchDirs, ", ")));
-    return nullptr;
   }
 
   const std::vector<std::string> &searchDirs;
   Diagnostics &diagnostics;
-  std::set<std::string> seen;
+  std::map<std::string, std::shared_ptr<const SourceFile>> seen; ///< by path
 };
 
 } // namespace
 
-ParseResult parseText(std::string_view text, const std::string &path,
-                      const std::vector<std::string> &searchDirs,
-                      Diagnostics &diagnostics) {
+std::unique_ptr<const Spec> readSpec(std::string_view text,
+                                     const std::string &path,
+                                     const std::vector<std::string> &searchDirs,
+                                     Diagnostics &diagnostics) {
+  auto spec = std::make_unique<Spec>();
   try {
     Loader loader(searchDirs, diagnostics);
     if (auto files = splitBundle(text); !files.empty())
-      return loader.loadBundle(std::move(files));
-    return loader.load(std::make_shared<SourceFile>(
-        path, std::string(text), fs::path(path).filename().string()));
+      loader.readBundle(*spec, std::move(files));
+    else
+      loader.read(*spec, std::make_shared<SourceFile>(
+                             path, std::string(text),
+                             fs::path(path).filename().string()));
   } catch (const std::exception &failure) { // ANTLR's
     diagnostics.error({}, fmt::format("{}: {}", path, failure.what()));
-    return nullptr;
   }
+  return spec;
+}
+
+ParseResult parseText(std::string_view text, const std::string &path,
+                      const std::vector<std::string> &searchDirs,
+                      Diagnostics &diagnostics) {
+  size_t errorsBefore = countErrors(diagnostics);
+  ParseResult spec = readSpec(text, path, searchDirs, diagnostics);
+  if (countErrors(diagnostics) == errorsBefore)
+    checkSpec(*spec, diagnostics);
+  return countErrors(diagnostics) == errorsBefore ? std::move(spec) : nullptr;
 }
 
 ParseResult parseFile(const std::string &path,

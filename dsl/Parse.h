@@ -27,6 +27,13 @@ ParseResult parseText(std::string_view text, const std::string &path,
                       const std::vector<std::string> &searchDirs,
                       Diagnostics &diagnostics);
 
+/// What can be read of a spec, for tools: files with syntax errors are left
+/// out, nothing is checked. Never null.
+std::unique_ptr<const Spec> readSpec(std::string_view text,
+                                     const std::string &path,
+                                     const std::vector<std::string> &searchDirs,
+                                     Diagnostics &diagnostics);
+
 /// What a spec says about itself before any evaluation.
 struct SpecHeader {
   std::string name;

@@ -1,6 +1,7 @@
 #include "runtime/Command.h"
 #include "runtime/CommandConvert.h"
 #include "runtime/CommandFormat.h"
+#include "runtime/CommandLanguageServer.h"
 #include "runtime/CommandList.h"
 #include "runtime/CommandSuggestion.h"
 
@@ -37,6 +38,7 @@ private:
   void addSpecs();
   void addSpecNew();
   void addFormat();
+  void addLanguageServer();
   int wrongUsage(const CLI::ParseError &error) const;
   const CLI::App &chosen() const;
 
@@ -214,6 +216,20 @@ void CommandLine::addFormat() {
   command->callback([this] { status_ = formatCommand(specs_, formatCheck_); });
 }
 
+void CommandLine::addLanguageServer() {
+  CLI::App *command = add(
+      "lsp", "Serve editors: the language server protocol on standard input",
+      "  mbc lsp    as the command of a language server for *.mbspec\n"
+      "Findings while typing, definitions, values and shapes, completion, "
+      "layout. The initialization option \"config\",\n"
+      "or a comment '# mbc.config: PATH', names the checkpoint or config.json "
+      "for which values and shapes are shown.");
+  command->add_option("--spec-path", compile_.specPath,
+                      "Directory of specs instead of the shipped ones");
+  command->callback(
+      [this] { status_ = languageServerCommand(compile_.specPath); });
+}
+
 CommandLine::CommandLine() {
   app_.name("mbc");
   app_.require_subcommand(1);
@@ -229,6 +245,7 @@ CommandLine::CommandLine() {
   addSpecs();
   addSpecNew();
   addFormat();
+  addLanguageServer();
 }
 
 /// The subcommand that was being read when parsing stopped.

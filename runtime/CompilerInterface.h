@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define MBC_COMPILER_ABI 2
+#define MBC_COMPILER_ABI 3
 
 /// The options of convert, compile and check, as given on the command line.
 /// A null string or a zero number means "not given".
@@ -43,6 +43,13 @@ struct mbc_sink {
   void *context;
 };
 
+/// Gives the next bytes of an input, at most `count`: as soon as there are any,
+/// and none at its end.
+struct mbc_source {
+  size_t (*read)(void *context, char *bytes, size_t count);
+  void *context;
+};
+
 /// Bytes that stay with the caller.
 struct mbc_text {
   const char *bytes;
@@ -63,6 +70,9 @@ struct mbc_compiler {
   /// A spec's text in the usual layout; `path` is its name in messages.
   int (*format)(const char *path, mbc_text spec, mbc_sink out,
                 mbc_sink diagnostics);
+  /// The language server, until its editor leaves. `spec_path` as above.
+  int (*serve)(const char *spec_path, mbc_source in, mbc_sink out,
+               mbc_sink diagnostics);
 };
 
 /// The only symbol that the library exports for `mbc`.
