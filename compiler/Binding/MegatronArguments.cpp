@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 
 namespace mbc::compiler {
@@ -99,7 +100,8 @@ public:
     // Latent attention has no such bias, whatever the argument.
     if (!arguments.isTrue("multi_latent_attention"))
       expect("add_qkv_bias", hasQkvBias, "see linear_qkv.bias in the rules");
-    if (auto groups = arguments.integer("num_query_groups"))
+    if (auto groups = arguments.integer("num_query_groups");
+        groups && !arguments.isTrue("multi_latent_attention"))
       expect("group_query_attention",
              groups != arguments.integer("num_attention_heads"),
              "by num_query_groups and num_attention_heads");
@@ -109,6 +111,7 @@ public:
     expect("mtp_num_layers", static_cast<int64_t>(mtpLayers.size()),
            "by the MTP layers in the rules");
     checkSparseLayers();
+    checkPattern();
     checkVocabulary();
     reportMissing();
   }
@@ -124,8 +127,17 @@ private:
     MegatronName parsed = parseMegatronName(name);
     if (parsed.mtp)
       mtpLayers.insert(*parsed.mtp);
-    if (parsed.layer && name.ends_with("mlp.router.weight"))
+    if (!parsed.layer)
+      return;
+    if (name.ends_with(".router.weight"))
       sparseLayers.insert(*parsed.layer);
+    char symbol = name.find("mlp.router.") != name.npos        ? 'E'
+                  : name.find(".mlp.linear_fc1.") != name.npos ? '-'
+                  : name.find(".mixer.") != name.npos          ? 'M'
+                  : name.find(".self_attention.") != name.npos ? attention
+                                                               : 0;
+    if (symbol)
+      symbolOf[*parsed.layer] = symbol;
   }
 
   void expect(std::string_view argument, int64_t value, std::string why) {
@@ -178,6 +190,35 @@ private:
       }
   }
 
+  /// A symbol of the pattern a layer: E with experts, - with a feed-forward, M
+  /// with a Mamba mixer; attention has several.
+  void checkPattern() {
+    if (model.patternField.empty())
+      return;
+    const dsl::Value *value = arguments.find(model.patternField);
+    const auto *text = value ? std::get_if<std::string>(value) : nullptr;
+    std::string symbols;
+    if (text)
+      for (char symbol : text->substr(0, text->find('/')))
+        if (symbol != '|')
+          symbols += symbol;
+    bool agree = static_cast<int64_t>(symbols.size()) == model.layers;
+    for (const auto &[layer, symbol] : symbolOf)
+      agree = agree && layer < model.layers &&
+              symbol == (std::string_view("E-M").contains(
+                             symbols[static_cast<size_t>(layer)])
+                             ? symbols[static_cast<size_t>(layer)]
+                             : attention);
+    if (!agree)
+      diagnostics.warning(
+          placeOf(model.patternField),
+          fmt::format("Megatron's {} is {}; the rules give {} layers of other "
+                      "kinds",
+                      model.patternField,
+                      text ? fmt::format("\"{}\"", *text) : "not set",
+                      model.layers));
+  }
+
   /// Rows of embedding and head are a multiple of this times TP.
   void checkVocabulary() {
     constexpr int64_t block = 128; // Megatron's make_vocab_size_divisible_by
@@ -215,6 +256,8 @@ private:
   std::vector<bool> given; ///< by switch
   bool hasQkvBias = false;
   std::set<int64_t> mtpLayers, sparseLayers;
+  static constexpr char attention = '*';
+  std::map<int64_t, char> symbolOf; ///< by layer, of what is told apart
 };
 
 } // namespace

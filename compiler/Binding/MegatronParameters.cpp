@@ -46,7 +46,12 @@ const std::vector<Parameter> &parameters() {
       {"pre_mlp_layernorm.weight", {h}},
 
       {"self_attention.linear_qkv.weight", {qkvRows, h}},
-      // Values of another width; a gate for each element of the output.
+      {"self_attention.linear_qkv.weight",
+       {"num_attention_heads*kv_channels + 2*num_query_groups*kv_channels + "
+        "num_attention_heads",
+        h}},
+      // Values of another width; above, a gate for each head; below, for each
+      // element.
       {"self_attention.linear_qkv.weight",
        {"num_attention_heads*kv_channels + num_query_groups*kv_channels + "
         "num_query_groups*v_head_dim",
@@ -202,6 +207,25 @@ std::string_view lastTwo(std::string_view name) {
   return dot == parent.npos ? name : name.substr(dot + 1);
 }
 
+/// Whether the table and Megatron's containers have all segments of a name. A
+/// module of a model's own may hold anything.
+bool allKnown(std::string_view name) {
+  static const std::set<std::string_view> known = [] {
+    std::set<std::string_view> words{
+        "language_model",  "decoder",           "layers",     "mtp",
+        "mtp_model_layer", "transformer_layer", "inner_layer"};
+    for (const Parameter &parameter : parameters())
+      for (auto part : std::views::split(parameter.tail, '.'))
+        words.emplace(part.begin(), part.end());
+    return words;
+  }();
+  return std::ranges::all_of(std::views::split(name, '.'), [](auto part) {
+    std::string_view word(part.begin(), part.end());
+    return known.contains(word) ||
+           word.find_first_not_of("0123456789") == std::string_view::npos;
+  });
+}
+
 class Parameters {
 public:
   Parameters(const dsl::Model &model, const Binding &binding,
@@ -213,20 +237,29 @@ public:
     for (const BoundClass &bound : binding.classes)
       for (size_t k = 0; k != bound.type.megatron.size(); ++k)
         note(bound, k);
+    // Then each layer has arguments of its own.
+    bool fitsAnyway = arguments.isTrue("heterogeneous_block_specs");
     for (const auto &[tail, seen] : byTail)
-      if (!seen.fits)
+      if (seen.mapping && (varies(tail) ? !seen.fits && !fitsAnyway : true))
         warn(*seen.mapping, seen.problem);
     reportStates();
   }
 
 private:
-  /// Layers of one model may differ where its arguments name one size, so it
-  /// is enough that one class of a parameter fits.
+  /// The classes of one parameter: whether one fits, and the last that does
+  /// not.
   struct Seen {
     bool fits = false;
     const dsl::Mapping *mapping = nullptr;
     std::string problem;
   };
+
+  /// Layers of one model may have other heads and widths than its arguments
+  /// name; then it is enough that one class fits.
+  static bool varies(std::string_view tail) {
+    return tail.starts_with("self_attention.") ||
+           tail.starts_with("mlp.linear");
+  }
 
   void warn(const dsl::Mapping &mapping, std::string text) {
     diagnostics.warning(mapping.where, std::move(text), mapping.expansion);
@@ -247,30 +280,31 @@ private:
                                     "changed places",
                                     name, instance.hf.front()));
     std::string plain = withoutExpert(name);
-    bool isKnown = false, isElsewhere = false, hasState = false;
+    std::string_view tail;
+    bool isElsewhere = false, hasState = false;
     std::string wanted;
+    bool isFit = false;
     for (const Parameter &known : parameters()) {
       if (!endsIn(plain, known.tail)) {
         isElsewhere |= lastTwo(plain) == lastTwo(known.tail);
         continue;
       }
-      isKnown = true;
+      tail = known.tail;
       hasState |= known.hasState;
-      Seen &seen = byTail[known.tail];
       std::string expected;
-      if (fits(known, bound.type.megatron[operand].shape, expected)) {
-        seen.fits = true;
-        continue;
-      }
+      isFit |= fits(known, bound.type.megatron[operand].shape, expected);
       wanted += (wanted.empty() ? "" : " or ") + expected;
-      seen.mapping = &mapping;
-      seen.problem =
-          fmt::format("{} has shape {}; Megatron's arguments give it {}", name,
-                      toString(bound.type.megatron[operand].shape), wanted);
     }
+    if (!tail.empty() && isFit)
+      byTail[tail].fits = true;
+    else if (!tail.empty())
+      byTail[tail] = {
+          byTail[tail].fits, &mapping,
+          fmt::format("{} has shape {}; Megatron's arguments give it {}", name,
+                      toString(bound.type.megatron[operand].shape), wanted)};
     if (hasState)
       needState(plain, mapping);
-    if (!isKnown && isElsewhere)
+    if (tail.empty() && isElsewhere && allKnown(plain))
       warn(mapping, fmt::format("{}: Megatron has no {} at this place", name,
                                 lastTwo(plain)));
   }
