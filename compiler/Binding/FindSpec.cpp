@@ -85,7 +85,9 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
                          config.architectures.front()))
       return byName.string();
   }
-  std::vector<SpecEntry> specs = listSpecs(directory, diagnostics);
+  // A spec that does not parse is no matter of the others.
+  dsl::Diagnostics findings;
+  std::vector<SpecEntry> specs = listSpecs(directory, findings);
   if (config.architectures.size() > 1) {
     diagnostics.error(
         {}, fmt::format("config.json names several architectures [{}]; say "
@@ -107,6 +109,9 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
                       config.modelType));
       return entry.path;
     }
+  for (const dsl::Diagnostic &finding : findings.all())
+    if (finding.severity == dsl::Severity::Error)
+      diagnostics.error(finding.where, finding.text, finding.notes);
   unknownModel(config, specs, diagnostics);
   return {};
 }
