@@ -155,12 +155,13 @@ Answers::onAllRanks(const Layout &layout, int64_t vocabMultiple,
     std::vector<std::string> copyNames;
     if (embedding && layout.pp > 1 && mtp)
       copyNames.push_back(name);
-    if (embedding && layout.pp > 1 &&
-        !reference_.parameters.contains(
-            name == "embedding.word_embeddings.weight"
-                ? "output_layer.weight"
-                : "language_model.output_layer.weight"))
-      copyNames.push_back("output_layer.weight");
+    constexpr std::string_view ownName = "embedding.word_embeddings.weight";
+    if (embedding && layout.pp > 1 && name.ends_with(ownName)) {
+      const std::string head =
+          name.substr(0, name.size() - ownName.size()) + "output_layer.weight";
+      if (!reference_.parameters.contains(head))
+        copyNames.push_back(head);
+    }
     for (int64_t s = 0; s != layout.ranksPerStage(); ++s) {
       if (!reference_.onRank(name, layout, s, vocabMultiple))
         continue;
