@@ -176,6 +176,8 @@ constexpr std::pair<std::string_view, std::string_view> contradictions[] = {
     {"input_layernorm.weight", "post_attention_layernorm.weight"},
     {"linear_fc1.layer_norm_weight", "input_layernorm.weight"},
     {"pre_mlp_layernorm.weight", "input_layernorm.weight"},
+    {"enorm.weight", "pre_fc_norm_hidden.weight"},
+    {"hnorm.weight", "pre_fc_norm_embedding.weight"},
 };
 
 bool endsIn(std::string_view name, std::string_view tail) {
@@ -275,10 +277,10 @@ private:
     if (instance.hf.size() == 1)
       for (auto [megatron, hf] : contradictions)
         if (endsIn(name, megatron) && endsIn(instance.hf.front(), hf))
-          warn(mapping, fmt::format("{} is read from {}: the norms before "
-                                    "attention and before feed-forward have "
-                                    "changed places",
-                                    name, instance.hf.front()));
+          warn(mapping,
+               fmt::format("{} is read from {}: two norms have changed "
+                           "places",
+                           name, instance.hf.front()));
     std::string plain = withoutExpert(name);
     std::string_view tail;
     bool isElsewhere = false, hasState = false;

@@ -49,6 +49,7 @@ public:
         checkRange(instance, name);
     }
     reportAbsentLayers();
+    reportAbsentMtpLayers();
     for (const std::vector<uint32_t> &instances : instancesOf)
       checkOrder(instances);
   }
@@ -62,6 +63,8 @@ private:
     MegatronName parsed = parseMegatronName(name);
     if (parsed.layer)
       layers.insert(*parsed.layer);
+    if (parsed.mtp)
+      mtpLayers.insert(*parsed.mtp);
     for (auto [number, count, what] :
          {std::tuple{parsed.layer, model.layers, "decoder layers"},
           std::tuple{parsed.expert, model.experts, "experts"}})
@@ -81,6 +84,18 @@ private:
         diagnostics.error({}, fmt::format("{} declares {} decoder layers, and "
                                           "no rule gives layer {}",
                                           model.name, model.layers, layer));
+        return;
+      }
+  }
+
+  /// There is no count of MTP layers to compare with: they are the first ones.
+  void reportAbsentMtpLayers() {
+    int64_t next = 0;
+    for (int64_t layer : mtpLayers)
+      if (layer != next++) {
+        diagnostics.error({}, fmt::format("a rule gives mtp.layers.{} of {}, "
+                                          "and none mtp.layers.{}",
+                                          layer, model.name, next - 1));
         return;
       }
   }
@@ -148,7 +163,7 @@ private:
   dsl::Diagnostics &diagnostics;
   std::vector<std::vector<uint32_t>> instancesOf; ///< by mapping
   std::vector<bool> outside; ///< mappings with a reported number
-  std::set<int64_t> layers;
+  std::set<int64_t> layers, mtpLayers;
 };
 
 } // namespace

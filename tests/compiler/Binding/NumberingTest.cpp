@@ -73,5 +73,15 @@ TEST(Numbering, LayersAndExpertsAreThoseOfTheModel) {
   EXPECT_TRUE(text.contains("no rule gives layer 1")) << text;
 }
 
+TEST(Numbering, MtpLayersAreCountedFromZero) {
+  auto mtp = [](int number) {
+    return dsl::RuleInstance{0,
+                             {"mtp.layers." + std::to_string(number) + ".a"},
+                             {"layers." + std::to_string(number + 7) + ".a"}};
+  };
+  EXPECT_EQ(findings({mtp(0), mtp(1)}, 0), "");
+  EXPECT_TRUE(findings({mtp(1)}, 0).contains("none mtp.layers.0"));
+}
+
 } // namespace
 } // namespace mbc::compiler
