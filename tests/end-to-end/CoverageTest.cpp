@@ -261,5 +261,24 @@ TEST_F(Coverage, ExpertsThatDoNotDivideNameTheLegalSizes) {
   EXPECT_EQ(convert(model, {"--ep", "8"}).status, 0);
 }
 
+// The warnings of a slip in a spec are worth something only if a sound one has
+// none. What is said of arithmetic and of copies is true of these.
+TEST_F(Coverage, NoShippedSpecIsWarnedOf) {
+  for (const std::string &name : allFixtures()) {
+    SCOPED_TRACE(name);
+    fs::remove_all(source_);
+    fixture(name).write(source_);
+    const Outcome outcome = mbc({"check", source_, "--json"});
+    EXPECT_EQ(outcome.status, 0);
+    const Json report = Json::parse(outcome.out);
+    for (const Json &finding : report["findings"]) {
+      const std::string text = finding["text"];
+      EXPECT_TRUE(text.contains("do not come back") ||
+                  text.contains("repeat makes copies"))
+          << text;
+    }
+  }
+}
+
 } // namespace
 } // namespace mbc::test
