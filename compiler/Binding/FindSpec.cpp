@@ -70,6 +70,20 @@ static void unknownModel(const ConfigFacts &config,
                   known.size()));
 }
 
+/// The specs for the one architecture; of several those for its model_type, if
+/// there are any.
+static std::vector<const SpecEntry *>
+ofArchitecture(const ConfigFacts &config, const std::vector<SpecEntry> &specs) {
+  std::vector<const SpecEntry *> same, exact;
+  for (const SpecEntry &entry : specs)
+    if (contains(entry.header.architectures, config.architectures.front())) {
+      same.push_back(&entry);
+      if (contains(entry.header.modelTypes, config.modelType))
+        exact.push_back(&entry);
+    }
+  return exact.empty() ? same : exact;
+}
+
 std::string findSpec(const ConfigFacts &config, const std::string &directory,
                      std::vector<std::string> &notes,
                      dsl::Diagnostics &diagnostics) {
@@ -95,10 +109,20 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
                         fmt::join(config.architectures, ", ")));
     return {};
   }
-  for (const SpecEntry &entry : specs)
-    if (!config.architectures.empty() &&
-        contains(entry.header.architectures, config.architectures.front()))
-      return entry.path;
+  if (!config.architectures.empty()) {
+    std::vector<const SpecEntry *> same = ofArchitecture(config, specs);
+    if (same.size() > 1) {
+      diagnostics.error(
+          {}, fmt::format("the specs {} and {} are both for {}, and model_type "
+                          "\"{}\" does not tell them apart; name one with "
+                          "--spec FILE",
+                          same[0]->header.name, same[1]->header.name,
+                          config.architectures.front(), config.modelType));
+      return {};
+    }
+    if (!same.empty())
+      return same.front()->path;
+  }
   for (const SpecEntry &entry : specs)
     if (!config.modelType.empty() &&
         contains(entry.header.modelTypes, config.modelType)) {

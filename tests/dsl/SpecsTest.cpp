@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+#include <map>
 #include <span>
 
 namespace mbc::dsl {
@@ -86,62 +88,52 @@ TEST_P(Reference, DefinesTheMegatronParametersOfTheReference) {
   EXPECT_EQ(initial, expected.at("init_only").get<std::set<std::string>>());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Specs, Fixture,
-    testing::Values(
-        Case{"llama", "llama"}, Case{"mistral", "llama"},
-        Case{"internlm3", "llama"}, Case{"llada", "llada"},
-        Case{"nemotron_nas", "nemotron_nas"}, Case{"mimo", "mimo"},
-        Case{"mimo_v2_flash", "mimo_v2_flash"}, Case{"step3p5", "step3p5"},
-        Case{"bailing_moe_v2", "bailing_moe_v2"},
-        Case{"sarvam_moe", "bailing_moe_v2"}, Case{"ernie4_5", "ernie4_5"},
-        Case{"glm4", "glm4"}, Case{"qwen2", "qwen2"}, Case{"qwen3", "qwen3"},
-        Case{"qwen3_mtp", "qwen3"}, Case{"mixtral", "mixtral"},
-        Case{"gpt_oss", "gpt_oss"}, Case{"olmoe", "olmoe"},
-        Case{"qwen2_moe", "qwen2_moe"}, Case{"qwen3_moe", "qwen3_moe"},
-        Case{"ernie4_5_moe", "ernie4_5_moe"}, Case{"minimax_m2", "minimax_m2"},
-        Case{"dots1", "glm4_moe"}, Case{"glm4_moe", "glm4_moe"},
-        Case{"exaone_moe", "exaone_moe"}, Case{"hy_v3", "hy_v3"},
-        Case{"deepseek_v2", "deepseek_v2"},
-        Case{"deepseek_v2_lite", "deepseek_v2"}, Case{"kimi_k2", "deepseek_v3"},
-        Case{"glm4_moe_lite", "glm4_moe_lite"},
-        Case{"sarvam_mla", "sarvam_mla"}, Case{"deepseek_v3", "deepseek_v3"},
-        Case{"deepseek_v3_fp8", "deepseek_v3"},
-        Case{"glm_moe_dsa", "glm_moe_dsa"},
-        Case{"glm_moe_dsa_fp8", "glm_moe_dsa"},
-        Case{"glm_moe_dsa_fused", "glm_moe_dsa"},
-        Case{"glm5_next", "glm5_next"}, Case{"glm5_next_fp8", "glm5_next"},
-        Case{"gemma", "gemma"}, Case{"gemma2", "gemma2"},
-        Case{"gemma3", "gemma3"}, Case{"exaone4", "exaone4"},
-        Case{"qwen3_next", "qwen3_next"}, Case{"qwen3_5", "qwen3_5"},
-        Case{"qwen3_5_moe", "qwen3_5_moe"}, Case{"nemotron_h", "nemotron_h"},
-        Case{"nemotron_h_mtp", "nemotron_h"}, Case{"nemotron", "nemotron"},
-        Case{"falcon_h1", "falcon_h1"}, Case{"llama4", "llama4"},
-        Case{"deepseek_v4", "deepseek_v4"}, Case{"gemma4", "gemma4"},
-        Case{"gemma4_moe", "gemma4"}, Case{"qwen3_vl", "qwen3_vl"},
-        Case{"qwen3_vl_moe", "qwen3_vl_moe"}, Case{"qwen2_vl", "qwen2_vl"},
-        Case{"qwen2_5_vl", "qwen2_vl"}, Case{"qwen3_5_vl", "qwen3_5_vl"},
-        Case{"qwen3_5_moe_vl", "qwen3_5_moe_vl"},
-        Case{"gemma3_vl", "gemma3_vl"}, Case{"gemma4_vl", "gemma4_vl"},
-        Case{"glm4v", "glm4v"}, Case{"glm4v_moe", "glm4v_moe"},
-        Case{"mistral3", "mistral3"}, Case{"kimi_k25", "kimi_k25"},
-        Case{"qwen2_audio", "qwen2_audio"}, Case{"llama4_vl", "llama4_vl"},
-        Case{"exaone4_5", "exaone4_5"}, Case{"qwen2_5_omni", "qwen2_5_omni"},
-        Case{"qwen3_omni_moe", "qwen3_omni_moe"},
-        Case{"qwen3_asr", "qwen3_asr"}, Case{"internvl", "internvl"},
-        Case{"step3p7", "step3p7"}, Case{"minimax_m3_vl", "minimax_m3_vl"},
-        Case{"ernie4_5_vl_moe", "ernie4_5_vl_moe"}),
-    [](const auto &entry) { return entry.param.fixture; });
+/// Specs by architecture and model_type.
+std::map<std::pair<std::string, std::string>, std::string> families() {
+  std::map<std::pair<std::string, std::string>, std::string> result;
+  for (const std::string &path : specFiles()) {
+    Diagnostics diagnostics;
+    ParseResult spec = parseFile(path, {MBC_SPECS}, diagnostics);
+    if (!spec || !spec->model)
+      continue; // lib/, or an error that another test reports
+    SpecHeader head = header(*spec);
+    for (const std::string &architecture : head.architectures)
+      for (const std::string &type : head.modelTypes)
+        result[{architecture, type}] =
+            std::filesystem::path(path).stem().string();
+  }
+  return result;
+}
 
+/// The folders of tests/data with such a file, each with its spec.
+std::vector<Case> casesWith(const char *file) {
+  const auto known = families();
+  std::vector<Case> cases;
+  for (const auto &entry : std::filesystem::directory_iterator(MBC_DATA)) {
+    const std::filesystem::path folder = entry.path();
+    // What a spec ignores is left over here: the end-to-end tests have it.
+    if (!std::filesystem::exists(folder / file) ||
+        folder.filename() == "llama_inv_freq")
+      continue;
+    json config = json::parse(textOf(folder / "config.json"));
+    auto family =
+        known.find({config.at("architectures").at(0), config.at("model_type")});
+    cases.push_back({folder.filename().string(),
+                     family == known.end() ? "none" : family->second});
+  }
+  std::ranges::sort(cases, {}, &Case::fixture);
+  return cases;
+}
+
+constexpr auto fixtureName = [](const auto &entry) {
+  return entry.param.fixture;
+};
+INSTANTIATE_TEST_SUITE_P(Specs, Fixture,
+                         testing::ValuesIn(casesWith("manifest.json")),
+                         fixtureName);
 INSTANTIATE_TEST_SUITE_P(Specs, Reference,
-                         testing::Values(Case{"llama", "llama"},
-                                         Case{"qwen3_moe", "qwen3_moe"},
-                                         Case{"deepseek_v3", "deepseek_v3"},
-                                         Case{"glm_moe_dsa", "glm_moe_dsa"},
-                                         Case{"glm_moe_dsa_fp8", "glm_moe_dsa"},
-                                         Case{"glm5_next", "glm5_next"},
-                                         Case{"glm5_next_fp8", "glm5_next"}),
-                         [](const auto &entry) { return entry.param.fixture; });
+                         testing::ValuesIn(casesWith("expected.json")),
+                         fixtureName);
 
 // Four blocks, attention K K K D, feed-forward - E E E, four experts, one MTP
 // layer of two, as a torch_dist of Megatron's own HybridModel: 104 objects; the

@@ -14,6 +14,16 @@ struct DecoderNames {
               embedding = "embed_tokens";
 };
 
+/// Mixtral's names of the experts, and of the router's bias where there is one.
+inline DecoderNames blockSparseNames() {
+  return {.router = "block_sparse_moe.gate.weight",
+          .expertBias = "block_sparse_moe.e_score_correction_bias",
+          .experts = "block_sparse_moe.experts.",
+          .gate = "w1",
+          .up = "w3",
+          .down = "w2"};
+}
+
 /// A decoder of the usual parts: softmax attention with query groups or latent
 /// attention, dense or routed feed-forward, MTP layers. What a layer has is
 /// seen from its tensors.

@@ -41,10 +41,7 @@ private:
   void streams(const std::string &mg, const std::string &hf) {
     copy(mg + "mapping_proj.weight", hf + "fn");
     copy(mg + "bias", hf + "base");
-    const Tensor scale = get(hf + "scale");
-    put(mg + "alpha_pre", rows(scale, 0, 1));
-    put(mg + "alpha_post", rows(scale, 1, 2));
-    put(mg + "alpha_res", rows(scale, 2, 3));
+    alphas(mg, get(hf + "scale"));
   }
 
   void attention(const std::string &mg, const std::string &hf) {

@@ -118,14 +118,7 @@ struct MiMoV2 : Decoder {
 
 /// Norms of queries and keys span all heads.
 struct MiniMax : Decoder {
-  explicit MiniMax(const HfModel &model)
-      : Decoder(model,
-                {.router = "block_sparse_moe.gate.weight",
-                 .expertBias = "block_sparse_moe.e_score_correction_bias",
-                 .experts = "block_sparse_moe.experts.",
-                 .gate = "w1",
-                 .up = "w3",
-                 .down = "w2"}) {}
+  explicit MiniMax(const HfModel &model) : Decoder(model, blockSparseNames()) {}
 
   void qkNorms(const std::string &mg, const std::string &hf) override {
     copy(mg + "q_layernorm.weight", hf + "q_norm.weight", Cut::Rows).heads =
@@ -136,12 +129,7 @@ struct MiniMax : Decoder {
 };
 
 struct Mixtral : Decoder {
-  explicit Mixtral(const HfModel &model)
-      : Decoder(model, {.router = "block_sparse_moe.gate.weight",
-                        .experts = "block_sparse_moe.experts.",
-                        .gate = "w1",
-                        .up = "w3",
-                        .down = "w2"}) {}
+  explicit Mixtral(const HfModel &model) : Decoder(model, blockSparseNames()) {}
 };
 
 /// A shared expert with a gate.

@@ -1,7 +1,5 @@
-#include "tests/end-to-end/Listing.h"
-#include "tests/end-to-end/Process.h"
-#include "tests/end-to-end/Scratch.h"
 
+#include "tests/end-to-end/RankConversion.h"
 #include <bit>
 #include <cstring>
 #include <functional>
@@ -29,7 +27,7 @@ std::vector<std::byte> floats(int64_t count, const Element &element) {
   return bytes;
 }
 
-class FamilyCases : public testing::Test {
+class FamilyCases : public RankConversion {
 protected:
   /// Adds an F32 tensor.
   void add(const std::string &name, const Extents &shape,
@@ -51,40 +49,14 @@ protected:
     });
   }
 
-  Outcome import(std::vector<std::string> options) {
-    model_.write(scratch_ / "hf");
-    fs::remove_all(scratch_ / "mg");
-    options.insert(options.begin(), {"convert", scratch_ / "hf",
-                                     scratch_ / "mg", "--format", "torch"});
-    return mbc(options);
+  /// An F32 parameter of one rank.
+  std::vector<float> numbers(const std::string &rank,
+                             const std::string &name) const {
+    const std::string bytes = parameter(rank, name);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    return values;
   }
-
-  /// An F32 parameter of one rank, by the file and offset that `ls` reports.
-  std::vector<float> parameter(const std::string &rank,
-                               const std::string &name) const {
-    const Json rows =
-        Json::parse(mbc({"ls", scratch_ / "mg", "--json"}).out, nullptr, false);
-    for (const Json &row : rows) {
-      if (row["name"] != name || row["rank"] != rank)
-        continue;
-      EXPECT_EQ(row["dtype"], "F32") << name;
-      const std::string bytes = stored(scratch_ / "mg", row);
-      std::vector<float> values(bytes.size() / sizeof(float));
-      std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
-      return values;
-    }
-    ADD_FAILURE() << rank << " has no " << name;
-    return {};
-  }
-
-  void expectSourceBack() {
-    ASSERT_EQ(mbc({"convert", scratch_ / "mg", scratch_ / "back"}).status, 0);
-    EXPECT_EQ(difference(model_.tensors(), readSafetensors(scratch_ / "back")),
-              "");
-  }
-
-  HfModel model_;
-  Scratch scratch_;
 };
 
 /// A gpt-oss of one layer, hidden size and expert width 8, two experts.
@@ -144,9 +116,9 @@ TEST_F(SquareExperts, AreTransposedAndTheirGatesParted) {
   for (int64_t e = 0; e != 2; ++e) {
     SCOPED_TRACE(e);
     const auto fc1 =
-        parameter("tp0.pp0.ep0", fmt::format("{}linear_fc1.weight{}", mg, e));
+        numbers("tp0.pp0.ep0", fmt::format("{}linear_fc1.weight{}", mg, e));
     const auto fc2 =
-        parameter("tp0.pp0.ep0", fmt::format("{}linear_fc2.weight{}", mg, e));
+        numbers("tp0.pp0.ep0", fmt::format("{}linear_fc2.weight{}", mg, e));
     ASSERT_EQ(fc1.size(), 128u);
     ASSERT_EQ(fc2.size(), 64u);
     for (int64_t row = 0; row != 8; ++row)
@@ -159,12 +131,12 @@ TEST_F(SquareExperts, AreTransposedAndTheirGatesParted) {
                   static_cast<float>(100000 * e + 1000 * column + row));
       }
   }
-  EXPECT_EQ(parameter("tp0.pp0.ep0", mg + "linear_fc2.weight1")[3 * 8 + 5],
+  EXPECT_EQ(numbers("tp0.pp0.ep0", mg + "linear_fc2.weight1")[3 * 8 + 5],
             105003);
-  const auto first = parameter("tp0.pp0.ep0", mg + "linear_fc1.weight0");
+  const auto first = numbers("tp0.pp0.ep0", mg + "linear_fc1.weight0");
   EXPECT_EQ(first[2 * 8 + 6], 6004);
   EXPECT_EQ(first[10 * 8 + 6], 6005);
-  EXPECT_EQ(parameter("tp0.pp0.ep0", mg + "linear_fc1.bias1"),
+  EXPECT_EQ(numbers("tp0.pp0.ep0", mg + "linear_fc1.bias1"),
             (std::vector<float>{100, 102, 104, 106, 108, 110, 112, 114, 101,
                                 103, 105, 107, 109, 111, 113, 115}));
   expectSourceBack();
@@ -214,8 +186,8 @@ protected:
   std::vector<float> rowsOf(int64_t rank) const {
     const std::string place = fmt::format("tp{}.pp0.ep0", rank);
     const std::string name = "decoder.layers.0.self_attention.linear_qkv.";
-    const std::vector<float> weight = parameter(place, name + "weight"),
-                             bias = parameter(place, name + "bias");
+    const std::vector<float> weight = numbers(place, name + "weight"),
+                             bias = numbers(place, name + "bias");
     const size_t width = bias.empty() ? 1 : weight.size() / bias.size();
     for (size_t i = 0; i != weight.size(); ++i)
       EXPECT_EQ(weight[i], bias[i / width]) << place << " element " << i;

@@ -89,6 +89,15 @@ Json expected(const std::string &name) {
   return text.empty() ? Json() : Json::parse(text);
 }
 
+std::vector<std::string> allFixtures() {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(MBC_TEST_DATA))
+    if (std::filesystem::exists(entry.path() / "manifest.json"))
+      names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
 std::vector<std::string> importOptions(const std::string &name) {
   if (familyOf(fixture(name).config).mtpCopies)
     return {"--copies", "drop"};

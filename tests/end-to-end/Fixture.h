@@ -33,8 +33,9 @@ HfModel fixture(const std::string &name);
 /// tests/data/NAME/expected.json, or null.
 Json expected(const std::string &name);
 
-/// The fixtures this build's specs must convert, and the options each needs
-/// (the extra copies of deepseek_v3 differ from the main tensors on purpose).
+/// The folders of tests/data, all of which the specs must convert, and the
+/// options each needs (the extra copies of deepseek_v3 differ from the main
+/// tensors on purpose).
 std::vector<std::string> allFixtures();
 std::vector<std::string> importOptions(const std::string &name);
 

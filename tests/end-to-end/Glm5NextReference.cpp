@@ -72,10 +72,7 @@ private:
     const std::string to = mg + "hyper_connection.";
     put(to + "mapping_proj.weight", widened(get(hf + "fn")));
     copy(to + "bias", hf + "base");
-    const Tensor scale = get(hf + "scale");
-    put(to + "alpha_pre", rows(scale, 0, 1));
-    put(to + "alpha_post", rows(scale, 1, 2));
-    put(to + "alpha_res", rows(scale, 2, 3));
+    alphas(to, get(hf + "scale"));
   }
 
   void linearAttention(const std::string &mg, const std::string &hf) {

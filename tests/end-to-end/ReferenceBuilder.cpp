@@ -60,6 +60,12 @@ Parameter &ReferenceBuilder::sections(const std::string &mg,
   return parameter;
 }
 
+void ReferenceBuilder::alphas(const std::string &mg, const Tensor &scale) {
+  put(mg + "alpha_pre", rows(scale, 0, 1));
+  put(mg + "alpha_post", rows(scale, 1, 2));
+  put(mg + "alpha_res", rows(scale, 2, 3));
+}
+
 Parameter &ReferenceBuilder::cutAt(const std::string &mg, Tensor whole,
                                    Extents extents) {
   Parameter &parameter = put(mg, std::move(whole), Cut::Sections);

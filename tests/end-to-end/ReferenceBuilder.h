@@ -26,6 +26,9 @@ protected:
   /// Sections one below the other, each cut on its own.
   Parameter &sections(const std::string &mg, const std::vector<Tensor> &parts);
 
+  /// The three scales of a hyper-connection, which Megatron keeps apart.
+  void alphas(const std::string &mg, const Tensor &scale);
+
   /// A tensor as it is, whose rows are sections of these extents.
   Parameter &cutAt(const std::string &mg, Tensor whole, Extents extents);
 

@@ -31,13 +31,7 @@ struct TransposedExperts : Decoder {
 /// queries and keys span one head.
 struct MiniMaxM3 : Decoder {
   explicit MiniMaxM3(const HfModel &model)
-      : Decoder(model,
-                {.router = "block_sparse_moe.gate.weight",
-                 .expertBias = "block_sparse_moe.e_score_correction_bias",
-                 .experts = "block_sparse_moe.experts.",
-                 .gate = "w1",
-                 .up = "w3",
-                 .down = "w2"}) {}
+      : Decoder(model, blockSparseNames()) {}
 
   void sparseFeedForward(const std::string &mg,
                          const std::string &hf) override {

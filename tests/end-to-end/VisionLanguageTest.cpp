@@ -1,7 +1,5 @@
-#include "tests/end-to-end/Listing.h"
-#include "tests/end-to-end/Process.h"
-#include "tests/end-to-end/Scratch.h"
 
+#include "tests/end-to-end/RankConversion.h"
 #include <bit>
 #include <filesystem>
 #include <functional>
@@ -32,38 +30,7 @@ std::string textOf(const std::vector<std::byte> &bytes) {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
-class VisionLanguage : public testing::Test {
-protected:
-  Outcome import(const std::vector<std::string> &options = {}) {
-    model_.write(scratch_ / "hf");
-    std::vector<std::string> call = {"convert", scratch_ / "hf",
-                                     scratch_ / "mg", "--format", "torch"};
-    call.insert(call.end(), options.begin(), options.end());
-    return mbc(call);
-  }
-
-  Json listing() const {
-    return Json::parse(mbc({"ls", scratch_ / "mg", "--json"}).out);
-  }
-
-  std::string parameter(const std::string &rank,
-                        const std::string &name) const {
-    for (const Json &row : listing())
-      if (row["name"] == name && row["rank"] == rank)
-        return stored(scratch_ / "mg", row);
-    ADD_FAILURE() << rank << " has no " << name;
-    return {};
-  }
-
-  void expectSourceBack() {
-    ASSERT_EQ(mbc({"convert", scratch_ / "mg", scratch_ / "back"}).status, 0);
-    EXPECT_EQ(difference(model_.tensors(), readSafetensors(scratch_ / "back")),
-              "");
-  }
-
-  HfModel model_;
-  Scratch scratch_;
-};
+using VisionLanguage = RankConversion;
 
 /// Which part a name belongs to, as the constant that fills it.
 float partOf(const std::string &name, const std::string &tower,
