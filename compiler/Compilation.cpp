@@ -1,8 +1,10 @@
 #include "compiler/Compilation.h"
 
 #include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/CheckpointOracle.h"
 #include "compiler/Binding/FindSpec.h"
 #include "compiler/Binding/Numbering.h"
+#include "compiler/Binding/QuantizedTensors.h"
 #include "compiler/ProofText.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
@@ -12,6 +14,7 @@
 #include "runtime/Json.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,6 +35,8 @@ bool Compilation::open() {
   if (!opened)
     return fail(opened.error());
   checkpoint = std::move(*opened);
+  if (checkpoint.format == Format::Safetensors)
+    nameValues(checkpoint);
   notes = checkpoint.notes;
   direction = checkpoint.format == Format::Safetensors ? Direction::Import
                                                        : Direction::Export;
@@ -111,7 +116,22 @@ bool Compilation::openConfig() {
   if (!read)
     return fail(read.error());
   facts = std::move(*read);
-  return true;
+  return direction == Direction::Export || readsQuantization();
+}
+
+/// Packings that no formula of QuantizedTensors.h undoes.
+bool Compilation::readsQuantization() {
+  static constexpr std::array<std::string_view, 7> unread = {
+      "awq", "gptq", "bitsandbytes", "aqlm", "hqq", "eetq", "quanto"};
+  if (!facts.quantization ||
+      std::ranges::find(unread, facts.quantization->method) == unread.end())
+    return true;
+  return fail({fmt::format(
+      "{}: quant_method is {}, which mbc does not read; it reads fp8, mxfp4 "
+      "and "
+      "compressed-tensors (FP8, MXFP4, INT4). Take the checkpoint that is not "
+      "quantised, or one of these",
+      configOrigin, facts.quantization->method)});
 }
 
 /// `--hf-experts per-expert` is the form `per_expert` of the language.
@@ -152,28 +172,17 @@ bool Compilation::holdRecordedSpec() {
 }
 
 bool Compilation::evaluateModel() {
-  dsl::NameOracle oracle;
-  oracle.known =
-      direction == Direction::Import ? dsl::Side::Hf : dsl::Side::Megatron;
-  oracle.exists = [&](std::string_view name) {
-    return checkpoint.find(name) != Checkpoint::none;
-  };
-  oracle.withPrefix = [&](std::string_view prefix) {
-    std::vector<std::string> names;
-    for (uint32_t i = 0; i != checkpoint.tensors.size(); ++i)
-      if (std::string_view name = checkpoint.tensors[i].name;
-          name.starts_with(prefix) && checkpoint.find(name) == i)
-        names.emplace_back(name);
-    return names;
-  };
+  dsl::NameOracle oracle = oracleOf(checkpoint);
   if (!options.experts.empty())
     oracle.preferredForms.push_back(formName(options.experts));
   if (!options.hfExperts.empty())
     oracle.preferredForms.push_back(formName(options.hfExperts));
-  if (hasRecord && direction == Direction::Export)
+  if (hasRecord && direction == Direction::Export) {
+    oracle.recordedForms = record.forms;
     oracle.recorded = [&](std::string_view name) {
       return record.find(name) != nullptr;
     };
+  }
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
   for (const dsl::ConfigField &field : model.config)
     if (auto *number = std::get_if<double>(&field.value);
@@ -195,6 +204,8 @@ bool Compilation::preparePlan(const std::string &path) {
     return fail(source.error());
   options = std::move(source->options);
   checkpoint = std::move(source->checkpoint);
+  if (checkpoint.format == Format::Safetensors)
+    nameValues(checkpoint);
   configText = std::move(source->configJson);
   record = std::move(source->record);
   hasRecord = !record.tensors.empty();
@@ -247,8 +258,7 @@ BindInput Compilation::bindInput() const {
           options,
           layout,
           facts.dtype,
-          facts.blockRows,
-          facts.blockColumns,
+          facts.quantization.value_or(Quantization()),
           hasRecord ? &record : nullptr};
 }
 

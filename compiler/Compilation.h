@@ -61,6 +61,7 @@ private:
   bool open();
   bool optionsApply();
   bool openConfig();
+  bool readsQuantization();
   bool evaluateSpec();
   bool holdRecordedSpec();
   bool evaluateModel();

@@ -102,8 +102,10 @@ static std::string withDType(std::string config, const std::string &option) {
 Result<void> Compilation::addExportSidecars(PlanContent &content,
                                             const Target &target) const {
   std::string config = withDType(configText, options.dtype);
-  if (facts.quantised) {
-    config = withoutField(config, "quantization_config");
+  if (facts.quantization) {
+    for (const char *path :
+         {"quantization_config", "text_config.quantization_config"})
+      config = withoutField(config, path);
     content.notes.push_back(
         "weights leave dequantised: no scales are written and "
         "quantization_config is removed from config.json (--quant none)");

@@ -17,8 +17,9 @@ namespace mbc::compiler {
 
 enum class Direction : uint8_t { Import, Export };
 
-/// FP8 block scales: the weight's element (i, j) is multiplied by
-/// scale[i / blockRows, j / blockColumns].
+/// The scales of a quantised tensor, both as matrices whose rows are all but
+/// the last axis: element (i, j) is multiplied by scale[i / blockRows, j /
+/// blockColumns].
 struct BlockScale {
   DType dtype = DType::F32;
   Shape shape;
@@ -47,7 +48,7 @@ struct StoredPart {
 struct OperandType {
   DType dtype = DType::BF16; ///< as stored on this side
   Shape shape; ///< whole tensor; of Megatron: vocabulary rows padded
-  std::optional<BlockScale> scale; ///< HF side only
+  std::optional<BlockScale> scale; ///< HF side only: `dtype` is the codes'
   std::vector<StoredPart>
       parts; ///< source side only; empty: one part, the whole tensor
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mbc::dsl {
 namespace {
@@ -14,29 +14,32 @@ Side otherSide(Side side) {
 
 } // namespace
 
-std::optional<std::string> Evaluation::firstName(const Body &body, Side which) {
+bool Evaluation::forEachRule(const Body &body, Side which, const SeeSide &see) {
   for (const Statement &statement : body)
-    if (std::optional<std::string> name = firstName(statement, which))
-      return name;
-  return std::nullopt;
+    if (forEachRule(statement, which, see))
+      return true;
+  return false;
 }
 
-std::optional<std::string> Evaluation::firstName(const Statement &statement,
-                                                 Side which) {
+bool Evaluation::forEachRule(const Statement &statement, Side which,
+                             const SeeSide &see) {
   struct Visitor {
     Evaluation &self;
     const Statement &statement;
     Side which;
-    std::optional<std::string> found;
+    const SeeSide &see;
+    bool stopped = false;
 
-    void look(const Body &body) { found = self.firstName(body, which); }
+    void look(const Body &body) {
+      stopped = self.forEachRule(body, which, see);
+    }
     void operator()(const Rule &rule) {
       const Expr &expr = which == Side::Megatron ? *rule.megatron : *rule.hf;
       bool subtree = expr.kind == Expr::Kind::Name && expr.name->wildcard;
       RuleSide side;
       if (!subtree && self.side(expr, nullptr, which, side) &&
           side.optional != side.names.size())
-        found = std::move(side.names[0]);
+        stopped = see(side);
     }
     void operator()(const Scope &scope) {
       self.inScope(scope, [&] { look(scope.body); });
@@ -67,9 +70,18 @@ std::optional<std::string> Evaluation::firstName(const Statement &statement,
     void operator()(const IgnoreStatement &) {}
     void operator()(const ExtraStateStatement &) {}
   };
-  Visitor visitor{*this, statement, which, std::nullopt};
+  Visitor visitor{*this, statement, which, see};
   std::visit(visitor, statement.node);
-  return std::move(visitor.found);
+  return visitor.stopped;
+}
+
+std::optional<std::string> Evaluation::firstName(const Body &body, Side which) {
+  std::optional<std::string> name;
+  forEachRule(body, which, [&](const RuleSide &side) {
+    name = side.names[0];
+    return true;
+  });
+  return name;
 }
 
 const Form *Evaluation::preferred(const std::vector<const Form *> &forms) {
@@ -79,12 +91,112 @@ const Form *Evaluation::preferred(const std::vector<const Form *> &forms) {
       if (form->label == word)
         return form;
   }
-  if (oracle.recorded)
-    for (const Form *form : forms)
-      if (auto name = firstName(form->body, otherSide(oracle.known));
-          name && oracle.recorded(*name))
-        return form;
+  if (const Form *form = recorded(forms))
+    return form;
   return forms.front();
+}
+
+/// The form whose first name the record has; of several, which then have
+/// other extents, the one that the record names.
+const Form *Evaluation::recorded(const std::vector<const Form *> &forms) {
+  if (!oracle.recorded)
+    return nullptr;
+  const Form *first = nullptr;
+  for (const Form *form : forms) {
+    FormName name = firstName(form->body, otherSide(oracle.known));
+    if (!name || !oracle.recorded(*name))
+      continue;
+    if (std::ranges::find(oracle.recordedForms, form->label) !=
+        oracle.recordedForms.end())
+      return form;
+    if (!first)
+      first = form;
+  }
+  return first;
+}
+
+/// The forms whose first name is there; nothing if an error was reported.
+std::optional<std::vector<const Form *>>
+Evaluation::fittingNames(const Statement &statement, const Either &either,
+                         std::span<const FormName> names,
+                         std::string &example) {
+  std::vector<const Form *> fitting;
+  for (size_t i = 0; oracle.exists && i != names.size(); ++i) {
+    if (!names[i] || !oracle.exists(*names[i]))
+      continue;
+    if (!example.empty() && example != *names[i]) {
+      reporter.error(
+          statement.where,
+          fmt::format(
+              "two forms fit: '{}' is there, and so is '{}'; exactly one of "
+              "them may be",
+              example, *names[i]));
+      return std::nullopt;
+    }
+    example = *names[i];
+    fitting.push_back(&either.forms[i]);
+  }
+  return fitting;
+}
+
+/// What a form says of the extents of its tensors: `x:[a, b]`.
+struct WrittenShape {
+  std::string name;
+  std::vector<int64_t> leading;
+  friend bool operator==(const WrittenShape &, const WrittenShape &) = default;
+};
+
+static void addWrittenShapes(const RuleSide &side,
+                             std::vector<WrittenShape> &shapes) {
+  for (const Node &node : decodeSide(side.code))
+    if (node.kind == OpKind::Tensor && !node.ints.empty())
+      shapes.push_back({side.names[node.operand], node.ints});
+}
+
+/// Of forms that read the same names, those whose written extents fit; none if
+/// they write none. Two that fit are an error unless they write the same: a
+/// square matrix does not say which way round it is.
+std::optional<std::vector<const Form *>>
+Evaluation::fittingExtents(const Statement &statement, const Either &either,
+                           std::string &example) {
+  std::vector<WrittenShape> first, chosen;
+  forEachRule(either.forms[0].body, oracle.known, [&](const RuleSide &side) {
+    addWrittenShapes(side, first);
+    return true;
+  });
+  std::vector<const Form *> fitting;
+  if (first.empty() || !oracle.extentsOf)
+    return fitting;
+  for (const Form &form : either.forms) {
+    std::vector<WrittenShape> shapes;
+    forEachRule(form.body, oracle.known, [&](const RuleSide &side) {
+      addWrittenShapes(side, shapes);
+      return false;
+    });
+    bool fits = std::ranges::all_of(shapes, [&](const WrittenShape &shape) {
+      std::vector<int64_t> found = oracle.extentsOf(shape.name);
+      return found.empty() || (found.size() >= shape.leading.size() &&
+                               std::equal(shape.leading.begin(),
+                                          shape.leading.end(), found.begin()));
+    });
+    if (!fits)
+      continue;
+    if (!fitting.empty() && shapes != chosen) {
+      reporter.error(
+          statement.where,
+          fmt::format("forms {} and {} both fit the shape [{}] of '{}'; their "
+                      "tensors have different orders of axes, and nothing "
+                      "says which is meant",
+                      fitting[0]->label, form.label,
+                      fmt::join(first[0].leading, ", "), first[0].name));
+      return std::nullopt;
+    }
+    fitting.push_back(&form);
+    chosen = std::move(shapes);
+  }
+  if (!fitting.empty())
+    example = first[0].name;
+  return fitting;
 }
 
 const Form *Evaluation::choose(const Statement &statement, const Either &either,
@@ -92,8 +204,8 @@ const Form *Evaluation::choose(const Statement &statement, const Either &either,
   std::vector<int64_t> place{std::bit_cast<int64_t>(&either)};
   place.insert(place.end(), callSites.begin(), callSites.end());
   Chosen &chosen = choiceOf[std::move(place)];
-  std::vector<const Form *> all, fitting;
-  std::vector<std::optional<std::string>> names;
+  std::vector<const Form *> all;
+  std::vector<FormName> names;
   for (const Form &form : either.forms) {
     all.push_back(&form);
     names.push_back(firstName(form.body, oracle.known));
@@ -101,32 +213,22 @@ const Form *Evaluation::choose(const Statement &statement, const Either &either,
   bool alike = std::all_of(names.begin(), names.end(),
                            [&](const auto &name) { return name == names[0]; });
   std::string example;
-  if (!alike && oracle.exists)
-    for (size_t i = 0; i != all.size(); ++i) {
-      if (!names[i] || !oracle.exists(*names[i]))
-        continue;
-      if (!example.empty() && example != *names[i]) {
-        reporter.error(
-            statement.where,
-            fmt::format(
-                "two forms fit: '{}' is there, and so is '{}'; exactly one of "
-                "them may be",
-                example, *names[i]));
-        return nullptr;
-      }
-      example = *names[i];
-      fitting.push_back(all[i]);
-    }
-  const Form *form = preferred(!fitting.empty() ? fitting : all);
-  bool decided = alike || !oracle.exists || !fitting.empty();
+  std::optional<std::vector<const Form *>> fitting =
+      alike ? fittingExtents(statement, either, example)
+            : fittingNames(statement, either, names, example);
+  if (!fitting)
+    return nullptr;
+  const Form *form = preferred(!fitting->empty() ? *fitting : all);
+  bool decided = alike || !oracle.exists || !fitting->empty();
   // Where no form's first name is there, what is missing is reported with the
   // form that the other instances have.
   if (!decided || probing)
     return chosen.form && !decided ? chosen.form : form;
   if (!chosen.form) {
     chosen = {form, example};
-    model.choices.push_back({alike ? otherSide(oracle.known) : oracle.known,
-                             form->label, statement.where});
+    bool ofTarget = alike && fitting->empty();
+    model.choices.push_back({ofTarget ? otherSide(oracle.known) : oracle.known,
+                             form->label, example, statement.where});
   } else if (chosen.form != form) {
     reporter.error(
         statement.where,

@@ -13,10 +13,14 @@ namespace mbc::dsl {
 bool Evaluation::extents(const Expr *expr, WrittenExtents &out) {
   if (!expr)
     return true;
-  if (expr->kind == Expr::Kind::List) {
-    bool rest = false;
+  bool rest = false;
+  if (expr->kind == Expr::Kind::List)
     return shapeList(*expr, out.leading, rest);
-  }
+  std::optional<Datum> value = values.evaluate(*expr);
+  if (!value)
+    return false;
+  if (std::holds_alternative<std::shared_ptr<const ValueList>>(value->value))
+    return integersOf(*expr, *value, out.leading);
   out.along = values.integer(*expr);
   return out.along.has_value();
 }
@@ -170,12 +174,28 @@ bool Evaluation::operands(const Call &call, Side which, RuleSide &out,
   return good;
 }
 
+bool Evaluation::integersOf(const Expr &expr, const Datum &datum,
+                            std::vector<int64_t> &ints) {
+  auto list = std::get_if<std::shared_ptr<const ValueList>>(&datum.value);
+  for (const Value &item : list ? **list : ValueList{}) {
+    const int64_t *integer = std::get_if<int64_t>(&item);
+    if (!integer) {
+      list = nullptr;
+      break;
+    }
+    ints.push_back(*integer);
+  }
+  if (!list)
+    reporter.error(expr.where,
+                   "a list of integers is needed here, such as [a, b, ...]");
+  return list != nullptr;
+}
+
 bool Evaluation::shapeList(const Expr &list, std::vector<int64_t> &ints,
                            bool &rest) {
   if (list.kind != Expr::Kind::List) {
-    reporter.error(list.where,
-                   "a list of integers is needed here, such as [a, b, ...]");
-    return false;
+    std::optional<Datum> value = values.evaluate(list);
+    return value && integersOf(list, *value, ints);
   }
   for (const ExprPtr &item : list.operands) {
     if (item->kind == Expr::Kind::Rest) {
@@ -347,11 +367,6 @@ void Evaluation::addSubtree(const Statement &statement, const Rule &rule) {
   const std::string &known = import ? *hfPattern : *megatronPattern;
   uint32_t mapping = UINT32_MAX;
   for (const std::string &name : oracle.withPrefix(known)) {
-    // Scales belong to the number format and follow their tensor.
-    constexpr std::string_view scale = "_scale_inv";
-    if (import && name.ends_with(scale) &&
-        present(name.substr(0, name.size() - scale.size())))
-      continue;
     if (mapping == UINT32_MAX) {
       for (RuleSide *side : {&megatronSide, &hfSide}) {
         side->clear();

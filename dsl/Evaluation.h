@@ -17,7 +17,8 @@ namespace mbc::dsl {
 
 /// What is written behind a piece's colon.
 struct WrittenExtents {
-  std::optional<int64_t> along; ///< `x:n`: along the dim of the operation around
+  std::optional<int64_t>
+      along; ///< `x:n`: along the dim of the operation around
   std::vector<int64_t> leading; ///< `x:[a, b]`: of the tensor's first axes
 };
 
@@ -61,6 +62,8 @@ private:
              RuleSide &out);
   std::optional<int64_t> dimension(const Call &call);
   bool operands(const Call &call, Side which, RuleSide &out, size_t &count);
+  bool integersOf(const Expr &expr, const Datum &datum,
+                  std::vector<int64_t> &ints);
   bool shapeList(const Expr &list, std::vector<int64_t> &ints, bool &rest);
   bool extents(const Expr *expr, WrittenExtents &out);
   bool addExtents(const Expr &expr, const WrittenExtents &written, size_t root,
@@ -77,13 +80,25 @@ private:
   Stage stageOf(std::span<const Attribute> attributes);
 
   // EvaluateEither.cpp: alternatives.
+  using FormName = std::optional<std::string>; ///< the first of a form
   /// R16: the form that fits; `probing`: only to look into it, nothing is
   /// recorded.
   const Form *choose(const Statement &statement, const Either &either,
                      bool probing);
   const Form *preferred(const std::vector<const Form *> &forms);
+  const Form *recorded(const std::vector<const Form *> &forms);
+  /// Sees one side of each rule of `body`, of loops the first turn, until it
+  /// returns true; whether it did.
+  using SeeSide = std::function<bool(const RuleSide &)>;
+  bool forEachRule(const Body &body, Side which, const SeeSide &see);
+  bool forEachRule(const Statement &statement, Side which, const SeeSide &see);
   std::optional<std::string> firstName(const Body &body, Side which);
-  std::optional<std::string> firstName(const Statement &statement, Side which);
+  std::optional<std::vector<const Form *>>
+  fittingNames(const Statement &statement, const Either &either,
+               std::span<const FormName> names, std::string &example);
+  std::optional<std::vector<const Form *>>
+  fittingExtents(const Statement &statement, const Either &either,
+                 std::string &example);
 
   // EvaluateConfig.cpp: the model's own fields.
   void addModel();

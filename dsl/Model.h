@@ -128,6 +128,7 @@ struct ConfigField {
 struct Choice {
   Side side = Side::Hf;
   std::string form;
+  std::string example; ///< the name that decided; empty: none did
   SourceRange where;
 };
 
@@ -157,6 +158,8 @@ struct Model {
 struct NameOracle {
   Side known = Side::Hf; ///< the side whose names exist (the source)
   std::function<bool(std::string_view)> exists;
+  /// The extents of a tensor of the known side; empty if it is not there.
+  std::function<std::vector<int64_t>(std::string_view)> extentsOf;
   /// All names that start with a prefix, for `**` patterns.
   std::function<std::vector<std::string>(std::string_view prefix)> withPrefix;
   /// Preferred forms of the target side's `either`: "grouped", "fused" ...
@@ -164,6 +167,8 @@ struct NameOracle {
   /// Whether the target side had a tensor of that name before, by the source's
   /// record; null without a record.
   std::function<bool(std::string_view)> recorded;
+  /// By the same record, forms that were told from others by extents alone.
+  std::vector<std::string> recordedForms;
 };
 
 struct Spec; // the AST (Ast.h)

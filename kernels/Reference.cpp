@@ -25,6 +25,18 @@ float decodeE4M3(uint8_t code) {
   return fromFields(code >> 7, code >> 3 & 0xF, code & 7, 3, 7);
 }
 
+float decodeE2M1(uint8_t code) {
+  return fromFields(code >> 3, code >> 1 & 3, code & 1, 1, 1);
+}
+
+float decodeI4(uint8_t code) { return static_cast<float>(code - 8); }
+
+float decodeE8M0(uint8_t code) {
+  if (code == 0xFF)
+    return std::numeric_limits<float>::quiet_NaN();
+  return std::ldexp(1.0f, code - 127);
+}
+
 float decodeBF16(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }

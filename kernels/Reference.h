@@ -11,6 +11,14 @@ namespace mbc::kernels {
 /// mantissa bits; 0x7F and 0xFF are NaN.
 float decodeE4M3(uint8_t code);
 
+/// FP4 E2M1: sign, 2 exponent bits with bias 1, 1 mantissa bit; every code is a
+/// number, from -6 to 6. `code` has four bits.
+float decodeE2M1(uint8_t code);
+/// Four bits that hold a number from -8 to 7 plus 8.
+float decodeI4(uint8_t code);
+/// E8M0: 2^(code - 127); 0xFF is NaN. The scale of the MX formats.
+float decodeE8M0(uint8_t code);
+
 /// bfloat16 is the upper half of a float.
 float decodeBF16(uint16_t bits);
 /// IEEE half: 5 exponent bits with bias 15, 10 mantissa bits.

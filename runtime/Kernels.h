@@ -12,15 +12,17 @@ namespace mbc {
 
 /// Arguments of a kernel besides its pointers. Strides are in elements and
 /// relative to the first element handed over; row0, column0 say where that
-/// element stands in the weight, for its block of the scales.
+/// element stands in the weight, for its block of the scales. Packed elements
+/// come in pairs; `sourcePhase` is 1 if the first is the second of its byte.
 struct KernelGeometry {
   int64_t rows, columns;
   int64_t sourceRowStride, sourceColumnStride;
   int64_t targetRowStride, targetColumnStride;
   int64_t row0, column0;
   int64_t scaleColumns, blockRows, blockColumns;
+  int64_t sourcePhase;
 
-  std::array<int64_t, 11> packed() const {
+  std::array<int64_t, 12> packed() const {
     return {rows,
             columns,
             sourceRowStride,
@@ -31,7 +33,8 @@ struct KernelGeometry {
             column0,
             scaleColumns,
             blockRows,
-            blockColumns};
+            blockColumns,
+            sourcePhase};
   }
 };
 

@@ -75,6 +75,23 @@ Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
   return elements;
 }
 
+/// Whether each element of the weight has its scale.
+bool scalesFit(const plan::Scales &scales, const plan::Input &weight,
+               const plan::Input &input) {
+  auto blocks = [](int64_t extent, int64_t block) {
+    return extent / block + (extent % block != 0);
+  };
+  int64_t needed;
+  return !isPacked(DType(input.dtype())) &&
+         weight.elements() % scales.columns() == 0 &&
+         blocks(scales.columns(), scales.block_columns()) <=
+             scales.scale_columns() &&
+         !__builtin_mul_overflow(
+             blocks(weight.elements() / scales.columns(), scales.block_rows()),
+             scales.scale_columns(), &needed) &&
+         needed <= input.elements();
+}
+
 Result<void> checkScales(const Place &place, const plan::Class &kind,
                          const plan::Output &output) {
   size_t inputs = length(kind.inputs());
@@ -85,7 +102,9 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
         scales->weight() < 0 ||
         scales->weight() >= static_cast<int64_t>(inputs) ||
         scales->columns() <= 0 || scales->block_rows() <= 0 ||
-        scales->block_columns() <= 0)
+        scales->block_columns() <= 0 ||
+        !scalesFit(*scales, *kind.inputs()->Get(scales->weight()),
+                   *kind.inputs()->Get(scales->input())))
       return broken(place, "the geometry of its scales makes no sense");
   }
   return {};
@@ -93,7 +112,7 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
 
 Result<void> checkOutput(const Place &place, const plan::Plan &plan,
                          const plan::Class &kind, const plan::Output &output) {
-  if (output.dtype() > static_cast<uint8_t>(DType::C64))
+  if (output.dtype() >= static_cast<uint8_t>(DType::F4_E2M1))
     return broken(place, fmt::format("dtype {}", output.dtype()));
   if (output.kernel() >= static_cast<int64_t>(length(plan.kernels())))
     return broken(place, fmt::format("kernel {} of {}", output.kernel(),
@@ -111,7 +130,7 @@ Result<void> checkOutput(const Place &place, const plan::Plan &plan,
     tiled += *elements;
     if (box.input() >= 0 && output.kernel() < 0) {
       DType from = DType(kind.inputs()->Get(box.input())->dtype());
-      if (byteSize(from) != byteSize(DType(output.dtype())))
+      if (bitSize(from) != bitSize(DType(output.dtype())))
         return broken(place, "movement between dtypes of different widths");
     }
   }
@@ -136,7 +155,8 @@ Result<void> checkClass(const std::string &name, const plan::Plan &plan,
     return broken(place,
                   "an instance names a source or item that is not there");
   for (size_t index = 0; index != inputs; ++index)
-    if (kind.inputs()->Get(index)->dtype() > static_cast<uint8_t>(DType::C64))
+    if (kind.inputs()->Get(index)->dtype() > static_cast<uint8_t>(lastDType) ||
+        isPacked(DType(kind.inputs()->Get(index)->stored())))
       return broken(place, "an input of unknown dtype");
   for (size_t index = 0; index != outputs; ++index) {
     Result<void> output =

@@ -9,16 +9,16 @@ namespace mbc {
 namespace {
 
 /// Calls `visit(part, address)` for parts of the move's tile whose sources are
-/// staged in one piece; `address` is the part's first source element.
+/// staged in one piece; `address` is the byte of its first source element.
 template <typename Visit>
 Result<void> forEachStaged(const Unit &unit, const Move &move, const Tile &tile,
                            Visit &visit) {
   Range range = sourceRange(tile);
   const std::byte *low =
-      unit.find(move.file, move.origin + range.begin * move.width,
-                move.origin + range.end * move.width);
+      unit.find(move.file, move.byteOf(range.begin), move.endOf(range.end));
   if (low)
-    return visit(tile, low + (tile.source - range.begin) * move.width);
+    return visit(tile,
+                 low + move.byteOf(tile.source) - move.byteOf(range.begin));
   if (tile.rank == 0)
     return fail("element {} of an input was planned and not read", tile.source);
   size_t widest = 0;
@@ -114,10 +114,13 @@ Result<void> KernelRun::apply(const Move &move, const Band &band,
   auto call = [&](const Tile &tile, const std::byte *source) -> Result<void> {
     std::byte *target = bytes + (tile.target - band.range.begin) * band.width;
     int64_t bad = -1;
-    forEachKernelPiece(tile, scales, [&](const KernelPiece &piece) {
-      int64_t at = kernel(source + piece.source * move.width, scaleBytes,
-                          target + piece.target * band.width,
-                          piece.geometry.packed().data());
+    forEachKernelPiece(tile, scales, [&](KernelPiece piece) {
+      int64_t element = tile.source + piece.source;
+      piece.geometry.sourcePhase = element * move.bits % 8 / 4;
+      int64_t at =
+          kernel(source + (move.byteOf(element) - move.byteOf(tile.source)),
+                 scaleBytes, target + piece.target * band.width,
+                 piece.geometry.packed().data());
       if (at < 0)
         return true;
       const KernelGeometry &g = piece.geometry;

@@ -52,8 +52,8 @@ void Collector::addRuns(const Move &move, const Tile &tile) {
       addRuns(move, tile.at(0, index));
     return;
   }
-  uint64_t begin = move.origin + tile.source * move.width;
-  needs_.push_back({move.file, begin, begin + tile.run() * move.width,
+  needs_.push_back({move.file, move.byteOf(tile.source),
+                    move.endOf(tile.source + tile.run()),
                     static_cast<int64_t>(runs_.size())});
   runs_.push_back(move);
   runs_.back().tile = tile;
@@ -64,15 +64,16 @@ void Collector::add(Move move, bool kernel) {
     unit_.moves.push_back(move);
     return;
   }
-  if (!kernel && move.tile.run() * move.width >= directBytes) {
+  if (!kernel && move.tile.run() * move.bits >= directBytes * 8) {
     addRuns(move, move.tile);
     return;
   }
   ranges_.clear();
-  sourceRanges(move.tile, gapBytes / move.width, ranges_);
-  for (Range range : ranges_)
-    addWhole(move.file, move.origin + range.begin * move.width,
-             (range.end - range.begin) * move.width);
+  sourceRanges(move.tile, gapBytes * 8 / move.bits, ranges_);
+  for (Range range : ranges_) {
+    uint64_t begin = move.byteOf(range.begin);
+    addWhole(move.file, begin, move.endOf(range.end) - begin);
+  }
   unit_.moves.push_back(move);
 }
 
@@ -139,8 +140,8 @@ struct Instance {
     return *plan.sources()->Get(
         kind.sources()->Get(row * kind.inputs()->size() + input));
   }
-  uint32_t width(size_t input) const {
-    return byteSize(DType(kind.inputs()->Get(input)->dtype()));
+  DType dtype(size_t input) const {
+    return DType(kind.inputs()->Get(input)->dtype());
   }
 };
 
@@ -156,7 +157,7 @@ void addBand(Collector &collector, uint32_t index, const Band &band,
       const plan::Source &source = instance.source(part.input);
       move.file = source.file();
       move.origin = source.offset();
-      move.width = instance.width(part.input);
+      move.bits = bitSize(instance.dtype(part.input));
     }
     collector.add(move, output.kernel() >= 0);
   }
@@ -167,7 +168,7 @@ void addBand(Collector &collector, uint32_t index, const Band &band,
     uint64_t elements =
         instance.kind.inputs()->Get(scales->input())->elements();
     collector.addWhole(source.file(), source.offset(),
-                       elements * instance.width(scales->input()));
+                       elements * byteSize(instance.dtype(scales->input())));
   }
 }
 

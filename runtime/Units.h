@@ -39,8 +39,16 @@ struct Move {
   uint32_t band = 0;
   uint32_t file = 0;   ///< of the input; unused by a fill
   uint64_t origin = 0; ///< byte in that file of the input's element 0
-  uint32_t width = 0;  ///< bytes of an element of the input
+  uint32_t bits = 0;   ///< of an element of the input
   Tile tile;
+
+  /// The byte of the file that holds an element of the input, or its first
+  /// half.
+  uint64_t byteOf(int64_t element) const { return origin + element * bits / 8; }
+  /// The end of the bytes that hold the elements before `element`.
+  uint64_t endOf(int64_t element) const {
+    return origin + (element * bits + 7) / 8;
+  }
 };
 
 /// One piece of work: bands, the reads that serve them, and what happens in

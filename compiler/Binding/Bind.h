@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/Binding/ConfigFacts.h"
 #include "compiler/Binding/Layout.h"
 #include "compiler/RuleClass.h"
 #include "dsl/Model.h"
@@ -55,13 +56,14 @@ struct Binding {
 
 /// What `mbc/record.json` says of the HF tensors that an import came from.
 struct RecordedTensor {
-  std::string name;
+  std::string name; ///< of quantised ones: their values'
   DType dtype = DType::BF16;
   std::string file;
 };
 struct Record {
   std::vector<RecordedTensor> tensors; ///< in the order of the files
   std::vector<std::string> copies;
+  std::vector<std::string> forms; ///< of HF's `either`, told by extents alone
   std::string spec, specSha256;   ///< name and hash of the spec of the import
   /// Keys point into the tensors' names; a move of the record keeps them.
   std::unordered_map<std::string_view, uint32_t> byName;
@@ -74,6 +76,10 @@ struct Record {
     auto it = byName.find(name);
     return it == byName.end() ? nullptr : &tensors[it->second];
   }
+  /// Whether a tensor held codes, whose values leave in config's dtype.
+  bool isQuantized(const RecordedTensor &tensor) const;
+  /// Whether an export has to write it: scales do not come back.
+  bool returns(std::string_view name) const;
 };
 
 struct BindInput {
@@ -83,8 +89,8 @@ struct BindInput {
   const ParallelLayout
       &layout; ///< of the target (import) or of the source (export)
   DType configDType = DType::BF16;
-  int64_t blockRows = 128, blockColumns = 128; ///< of FP8 scales
-  const Record *record = nullptr;              ///< export only
+  Quantization quantization;      ///< as config.json declares it
+  const Record *record = nullptr; ///< export only
 };
 
 /// Finds every rule's tensors, infers all shapes, and reports what does not

@@ -113,7 +113,9 @@ private:
       tied.insert(tie.copy);
     std::vector<std::string> unwritten;
     for (const RecordedTensor &tensor : record.tensors) {
-      std::string_view name = scaledName(tensor.name);
+      if (!record.returns(tensor.name))
+        continue;
+      std::string_view name = tensor.name;
       bool ignored = std::any_of(
           model.ignores.begin(), model.ignores.end(),
           [&](const auto &ignore) { return matches(ignore.pattern, name); });
@@ -125,14 +127,6 @@ private:
           {}, fmt::format("{} was read at the import, and no rule of {} writes "
                           "it; map it, or name it after `ignore`",
                           group.text, model.name));
-  }
-
-  /// A scale belongs to its tensor.
-  static std::string_view scaledName(std::string_view name) {
-    constexpr std::string_view suffix = "_scale_inv";
-    if (name.ends_with(suffix))
-      name.remove_suffix(suffix.size());
-    return name;
   }
 
   /// Copies of one tensor on the first and the last stage must agree.
@@ -201,8 +195,8 @@ private:
     const RecordedTensor *recorded =
         input.record ? input.record->find(name) : nullptr;
     if (recorded)
-      return recorded->dtype == DType::F8_E4M3 ? input.configDType
-                                               : recorded->dtype;
+      return input.record->isQuantized(*recorded) ? input.configDType
+                                                  : recorded->dtype;
     // Without a record nothing says in which dtype a pinned tensor came.
     return mapping.dtype.empty() && isFloat(stored) ? input.configDType
                                                     : stored;

@@ -3,6 +3,7 @@
 #include "compiler/Binding/Divisions.h"
 #include "compiler/Binding/InferShapes.h"
 #include "compiler/Binding/MegatronFacts.h"
+#include "compiler/Binding/QuantizedTensors.h"
 
 #include <fmt/format.h>
 
@@ -54,7 +55,7 @@ private:
     classes.addInstance(*known, index, refs);
   }
 
-  /// Finds one HF tensor and, if it is quantised, its scales.
+  /// Finds one HF tensor; of a quantised one, both of which it consists.
   bool bindOperand(const std::string &name, uint32_t instance,
                    OperandType &type) {
     uint32_t tensor = checkpoint.find(name);
@@ -69,44 +70,34 @@ private:
     type.dtype = stored.dtype;
     type.shape = *stored.shape;
     refs.push_back({tensor, 0});
-    return stored.dtype != DType::F8_E4M3 || bindScale(stored, instance, type);
+    if (!mayBeCodes(stored.dtype))
+      return true;
+    uint32_t scales = scalesOf(checkpoint, stored);
+    if (scales != Checkpoint::none)
+      return bindQuantized(stored, scales, instance, type);
+    if (stored.dtype != DType::F8_E4M3)
+      return true; // plain integers
+    missingScales.push_back(
+        {name + "_scale_inv",
+         expectedScales(*stored.shape, stored.dtype, input.quantization),
+         instance});
+    return false;
   }
 
-  /// The scale of block (i, j) of a weight [M, N] is element (i, j) of a
-  /// tensor [ceil(M / rows), ceil(N / columns)] named `<weight>_scale_inv`.
-  bool bindScale(const StoredTensor &weight, uint32_t instance,
-                 OperandType &type) {
-    const Shape &shape = *weight.shape;
-    Shape expected;
-    if (shape.rank() == 2)
-      expected = {(shape[0] + input.blockRows - 1) / input.blockRows,
-                  (shape[1] + input.blockColumns - 1) / input.blockColumns};
-    std::string name(weight.name);
-    name += "_scale_inv";
-    const dsl::Mapping &mapping =
-        model.mappings[model.instances[instance].mapping];
-    uint32_t tensor = checkpoint.find(name);
-    if (tensor == Checkpoint::none) {
-      missingScales.push_back({name, toString(expected), instance});
+  bool bindQuantized(const StoredTensor &codes, uint32_t scales,
+                     uint32_t instance, OperandType &type) {
+    coverage.use(scales);
+    std::expected<Quantized, std::string> quantized =
+        quantizedTensor(checkpoint, codes, scales, input.quantization);
+    if (!quantized) {
+      ruleError(model.mappings[model.instances[instance].mapping],
+                quantized.error(), diagnostics);
       return false;
     }
-    coverage.use(tensor);
-    const StoredTensor &scale = checkpoint.tensors[tensor];
-    if (scale.dtype != DType::F32 || *scale.shape != expected ||
-        expected.empty()) {
-      ruleError(
-          mapping,
-          fmt::format("{} is {} {}; the scales of {} {} in blocks of {} x {} "
-                      "are F32 {}",
-                      name, safetensorsName(scale.dtype),
-                      toString(*scale.shape), weight.name, toString(shape),
-                      input.blockRows, input.blockColumns, toString(expected)),
-          diagnostics);
-      return false;
-    }
-    type.scale = BlockScale{DType::F32, *scale.shape, input.blockRows,
-                            input.blockColumns};
-    refs.push_back({tensor, 0});
+    if (quantized->shape != Checkpoint::none)
+      coverage.use(quantized->shape);
+    type = quantized->type;
+    refs.push_back({scales, 0});
     return true;
   }
 
@@ -238,7 +229,7 @@ private:
       ruleError(model.mappings[instance.mapping],
                 fmt::format(
                     "{} is not in {}: its weight is F8_E4M3 and cannot be read "
-                    "without scales of shape {}",
+                    "without scales: {}",
                     scale.name, checkpoint.root, scale.expected),
                 diagnostics);
     }

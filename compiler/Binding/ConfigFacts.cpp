@@ -2,8 +2,6 @@
 
 #include "dsl/ConfigJson.h"
 
-#include <optional>
-
 namespace mbc::compiler {
 
 using dsl::ConfigNode;
@@ -25,28 +23,43 @@ static std::optional<DType> dtypeOf(const ConfigNode &object) {
   return std::nullopt;
 }
 
-static Result<void> readQuantisation(std::string_view text,
+static bool isExtent(const ConfigNode &node) {
+  return node.kind == ConfigNode::Kind::Int && node.integer >= 1;
+}
+
+/// The group size on which all config_groups agree.
+static std::optional<int64_t> groupSize(const ConfigNode &quantization) {
+  const ConfigNode *groups = quantization.find("config_groups");
+  std::optional<int64_t> size;
+  for (size_t i = 0; groups && i != groups->members.size(); ++i) {
+    const ConfigNode *weights = groups->members[i].second.find("weights");
+    const ConfigNode *group = weights ? weights->find("group_size") : nullptr;
+    if (!group || !isExtent(*group) || (size && *size != group->integer))
+      return std::nullopt;
+    size = group->integer;
+  }
+  return size;
+}
+
+static Result<void> readQuantization(std::string_view text,
                                      const ConfigNode &config,
                                      ConfigFacts &facts,
                                      std::string_view origin) {
-  const ConfigNode *quantisation = config.find("quantization_config");
-  if (!quantisation || quantisation->kind != ConfigNode::Kind::Object)
+  const ConfigNode *quantization = config.find("quantization_config");
+  if (!quantization || quantization->kind != ConfigNode::Kind::Object)
     return {};
-  facts.quantised = true;
-  facts.quantMethod = stringOf(*quantisation, "quant_method");
-  const ConfigNode *block = quantisation->find("weight_block_size");
+  Quantization &found = facts.quantization.emplace();
+  found.method = stringOf(*quantization, "quant_method");
+  found.group = groupSize(*quantization);
+  const ConfigNode *block = quantization->find("weight_block_size");
   if (!block || block->kind == ConfigNode::Kind::Null)
     return {};
-  auto isExtent = [](const ConfigNode &node) {
-    return node.kind == ConfigNode::Kind::Int && node.integer >= 1;
-  };
   if (block->items.size() != 2 || !isExtent(block->items[0]) ||
       !isExtent(block->items[1]))
     return fail("{}: quantization_config.weight_block_size is {}; two positive "
                 "integers are expected",
                 origin, text.substr(block->begin, block->end - block->begin));
-  facts.blockRows = block->items[0].integer;
-  facts.blockColumns = block->items[1].integer;
+  found.block = {block->items[0].integer, block->items[1].integer};
   return {};
 }
 
@@ -81,11 +94,16 @@ Result<ConfigFacts> readConfigFacts(std::string_view text,
     return std::unexpected(read.error());
   facts.modelType = stringOf(*config, "model_type");
   std::optional<DType> dtype = dtypeOf(*config);
-  if (const ConfigNode *inner = config->find("text_config"); inner && !dtype)
+  const ConfigNode *inner = config->find("text_config");
+  if (inner && !dtype)
     dtype = dtypeOf(*inner);
   facts.dtype = dtype.value_or(DType::BF16);
-  if (Result<void> read = readQuantisation(text, *config, facts, origin); !read)
-    return std::unexpected(read.error());
+  const ConfigNode *outer = &*config;
+  for (const ConfigNode *object : {outer, inner})
+    if (object && !facts.quantization)
+      if (Result<void> read = readQuantization(text, *object, facts, origin);
+          !read)
+        return std::unexpected(read.error());
   return facts;
 }
 

@@ -3,12 +3,24 @@
 #include "runtime/DType.h"
 #include "runtime/Result.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mbc::compiler {
+
+/// How config.json says that weights are quantised: quantization_config, at top
+/// level or in text_config.
+struct Quantization {
+  std::string method; ///< quant_method
+  /// Rows and columns under one scale: weight_block_size.
+  std::optional<std::array<int64_t, 2>> block;
+  /// Values of a row under one scale: group_size of the only config_group.
+  std::optional<int64_t> group;
+};
 
 /// What the compiler itself reads from config.json; everything else is the
 /// spec's.
@@ -18,10 +30,7 @@ struct ConfigFacts {
   /// The first that is a known type: dtype, torch_dtype, then those of
   /// text_config.
   DType dtype = DType::BF16;
-  bool quantised = false; ///< there is a quantization_config
-  std::string quantMethod;
-  /// Elements under one scale: quantization_config.weight_block_size.
-  int64_t blockRows = 128, blockColumns = 128;
+  std::optional<Quantization> quantization;
 };
 
 /// Reads `text`; `origin` is the file's name in messages.

@@ -1,5 +1,7 @@
 #include "compiler/Binding/Coverage.h"
 
+#include "compiler/Binding/QuantizedTensors.h"
+
 #include <fmt/format.h>
 
 namespace mbc::compiler {
@@ -65,9 +67,8 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
 void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
                            dsl::Diagnostics &diagnostics) {
   bool drop = input.options.copies == "drop";
-  auto tie = [&](const dsl::TiedCopy &copy, std::string_view suffix) {
-    std::string copyName = copy.copy + std::string(suffix);
-    std::string ownerName = copy.owner + std::string(suffix);
+  auto tie = [&](const dsl::TiedCopy &copy, const std::string &copyName,
+                 const std::string &ownerName) {
     uint32_t at = checkpoint.find(copyName), owner = checkpoint.find(ownerName);
     if (at == Checkpoint::none)
       return false;
@@ -101,9 +102,12 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
   for (const dsl::TiedCopy &copy : input.model.ties) {
     if (copy.side != dsl::Side::Hf)
       continue;
-    if (tie(copy, "")) {
+    if (tie(copy, copy.copy, copy.owner)) {
       (drop ? binding.dropped : binding.copies).push_back(copy.copy);
-      tie(copy, "_scale_inv");
+      std::vector<std::string> ofCopy = scaleNames(copy.copy),
+                               ofOwner = scaleNames(copy.owner);
+      for (size_t i = 0; i != std::min(ofCopy.size(), ofOwner.size()); ++i)
+        tie(copy, ofCopy[i], ofOwner[i]);
     } else if (!copy.optional) {
       diagnostics.error(copy.where, fmt::format("{} is not in {}", copy.copy,
                                                 checkpoint.root));

@@ -4,13 +4,31 @@
 #include "runtime/MegatronNames.h"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <fmt/format.h>
 #include <set>
 
 namespace mbc::compiler {
 namespace {
 
-using Numbers = std::vector<int64_t>;
+/// The first few numbers of a name: half a million names are looked at, so
+/// there is no allocation for each.
+struct Numbers {
+  std::array<int64_t, 6> values{};
+  size_t count = 0;
+
+  void add(int64_t value) {
+    if (count != values.size())
+      values[count++] = value;
+  }
+  friend auto operator<=>(const Numbers &a, const Numbers &b) {
+    return std::lexicographical_compare_three_way(
+        a.values.begin(), a.values.begin() + a.count, b.values.begin(),
+        b.values.begin() + b.count);
+  }
+  friend bool operator==(const Numbers &, const Numbers &) = default;
+};
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -28,7 +46,7 @@ Numbers numbersOf(std::string_view name) {
       int64_t value = 0;
       for (char digit : segment.substr(0, 18)) // more digits name nothing
         value = value * 10 + (digit - '0');
-      numbers.push_back(value);
+      numbers.add(value);
     }
     begin = end + 1;
   }
@@ -143,12 +161,20 @@ private:
   }
 
   static bool sameButNumbers(std::string_view a, std::string_view b) {
-    auto letters = [](std::string_view name) {
-      std::string text(name);
-      std::erase_if(text, isDigit);
-      return text;
+    auto nextLetter = [](std::string_view name, size_t at) {
+      while (at != name.size() && isDigit(name[at]))
+        ++at;
+      return at;
     };
-    return letters(a) == letters(b);
+    size_t i = 0, j = 0;
+    for (;; ++i, ++j) {
+      i = nextLetter(a, i);
+      j = nextLetter(b, j);
+      if (i == a.size() || j == b.size())
+        return i == a.size() && j == b.size();
+      if (a[i] != b[j])
+        return false;
+    }
   }
 
   bool turned(const dsl::RuleInstance &instance, const std::string &example) {

@@ -31,6 +31,7 @@ enum Geometry {
   ScaleColumns,
   BlockRows,
   BlockColumns,
+  SourcePhase,
   GeometryFields
 };
 
@@ -38,7 +39,9 @@ class KernelEmitter {
 public:
   KernelEmitter(OpBuilder &builder, FusedOp fused)
       : builder(builder), location(fused.getLoc()),
-        body(fused.getBody().front()), scaled(body.getNumArguments() > 1),
+        body(fused.getBody().front()), code(body.getArgument(0).getType()),
+        scaled(body.getNumArguments() > 1),
+        packed(code.getIntOrFloatBitWidth() == 4),
         result(body.back().getOperand(0).getType()) {}
 
   void run(StringRef name) {
@@ -110,6 +113,8 @@ private:
 
   Value emitRow(Value row, Value seen) {
     rowSource = multiply(row, geometry[SourceRow]);
+    if (packed)
+      rowSource = add(rowSource, geometry[SourcePhase]);
     rowTarget = multiply(row, geometry[TargetRow]);
     rowIndex = multiply(row, geometry[Columns]);
     if (!scaled)
@@ -138,8 +143,12 @@ private:
     Value whole =
         subtract(extent, builder.create<arith::AndIOp>(
                              location, extent, number(vectorWidth - 1)));
+    Value inVectors = contiguous;
+    if (packed) // a vector begins with a byte
+      inVectors = builder.create<arith::AndIOp>(
+          location, contiguous, equals(half(add(rowSource, begin)), number(0)));
     Value vectors =
-        builder.create<arith::SelectOp>(location, contiguous, whole, number(0));
+        builder.create<arith::SelectOp>(location, inVectors, whole, number(0));
     Value middle = add(begin, vectors);
     seen = loop(begin, middle, vectorWidth, seen, [&](Value column, Value s) {
       return emitElements(column, scale, vectorWidth, s);
@@ -153,9 +162,10 @@ private:
     // Vectors are only used where both strides are 1.
     Value from = count > 1 ? column : multiply(column, geometry[SourceColumn]);
     Value to = count > 1 ? column : multiply(column, geometry[TargetColumn]);
-    Type element = body.getArgument(0).getType();
     lost = {};
-    Value value = load(source, add(rowSource, from), element, count);
+    Value at = add(rowSource, from);
+    Value value =
+        packed ? loadPacked(at, count) : load(source, at, code, count);
     value = emitBody(value, scale, count);
     Value address = addressOf(target, add(rowTarget, to), result);
     builder.create<LLVM::StoreOp>(location, value, address, bytesOf(result));
@@ -236,6 +246,36 @@ private:
     return builder.create<LLVM::LoadOp>(
         location, type, addressOf(base, index, element), bytesOf(element));
   }
+  /// Whether an element is the first (0) or the second (1) of its byte.
+  Value half(Value index) {
+    return builder.create<arith::AndIOp>(location, index, number(1));
+  }
+  /// Elements of four bits, each in a byte of its own; several begin with a
+  /// byte.
+  Value loadPacked(Value index, int64_t count) {
+    Type byte = builder.getI8Type();
+    Value at = builder.create<arith::ShRUIOp>(location, index, number(1));
+    if (count > 1) {
+      Value pairs = load(source, at, byte, count / 2);
+      return builder.create<vector::InterleaveOp>(
+          location, lowHalf(pairs),
+          builder.create<arith::ShRUIOp>(location, pairs, bits(4, pairs)));
+    }
+    Value pair = load(source, at, byte, 1);
+    Value shift = builder.create<arith::TruncIOp>(
+        location, byte, multiply(half(index), number(4)));
+    return lowHalf(builder.create<arith::ShRUIOp>(location, pair, shift));
+  }
+  Value lowHalf(Value bytes) {
+    return builder.create<arith::AndIOp>(location, bytes, bits(15, bytes));
+  }
+  /// A constant of the type of `like`: a byte or a vector of them.
+  Value bits(int64_t value, Value like) {
+    TypedAttr constant = builder.getI8IntegerAttr(value);
+    if (auto vector = dyn_cast<VectorType>(like.getType()))
+      constant = DenseElementsAttr::get(vector, Attribute(constant));
+    return builder.create<arith::ConstantOp>(location, constant);
+  }
   Value splat(Value value, int64_t count) {
     if (count == 1)
       return value;
@@ -246,7 +286,8 @@ private:
   OpBuilder &builder;
   Location location;
   Block &body;
-  bool scaled;
+  Type code; ///< of an element of the source
+  bool scaled, packed;
   Type result;
   Value source, scales, target, contiguous;
   SmallVector<Value> geometry;

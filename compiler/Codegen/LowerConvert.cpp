@@ -67,6 +67,39 @@ public:
     return select(invalid, floatConstant(0x7FC00000), value);
   }
 
+  /// As f16, exponent and mantissa are the value over 2^14: the formats have
+  /// their exponent left of the mantissa, biased 1 and 15.
+  Value decodeE2M1(Value code) {
+    Type i16 = builder.getIntegerType(16);
+    Value wide = to<arith::ExtUIOp>(code, i16);
+    Value magnitude = binary<arith::AndIOp>(wide, constant(16, 7));
+    Value sign = binary<arith::AndIOp>(wide, constant(16, 8));
+    Value half =
+        binary<arith::OrIOp>(binary<arith::ShLIOp>(magnitude, constant(16, 9)),
+                             binary<arith::ShLIOp>(sign, constant(16, 12)));
+    return binary<arith::MulFOp>(decodeF16(half),
+                                 floatConstant(0x46800000)); // 2^14
+  }
+
+  Value decodeI4(Value code) {
+    Value wide = to<arith::ExtUIOp>(code, builder.getI32Type());
+    return to<arith::SIToFPOp>(binary<arith::SubIOp>(wide, constant(32, 8)),
+                               builder.getF32Type());
+  }
+
+  /// The code is a float's exponent, but for 2^-127, which is subnormal.
+  Value decodeE8M0(Value code) {
+    Value wide = to<arith::ExtUIOp>(code, builder.getI32Type());
+    auto is = [&](uint32_t value) {
+      return builder.create<arith::CmpIOp>(location, arith::CmpIPredicate::eq,
+                                           wide, constant(32, value));
+    };
+    Value bits = binary<arith::ShLIOp>(wide, constant(32, 23));
+    bits = select(is(0), constant(32, 0x00400000), bits);
+    bits = select(is(0xFF), constant(32, 0x7FC00000), bits);
+    return bitcast(bits, builder.getF32Type());
+  }
+
   Value decodeF16(Value bits) {
     return to<arith::ExtFOp>(bitcast(bits, builder.getF16Type()),
                              builder.getF32Type());
@@ -108,8 +141,9 @@ private:
 Type storageType(Type element) {
   if (element.isF32())
     return element;
+  // A packed element has been taken out of its byte.
   return IntegerType::get(element.getContext(),
-                          element.getIntOrFloatBitWidth());
+                          std::max(element.getIntOrFloatBitWidth(), 8u));
 }
 
 Value emitConvert(OpBuilder &builder, Location location, Value value, Type from,
@@ -117,6 +151,12 @@ Value emitConvert(OpBuilder &builder, Location location, Value value, Type from,
   Emitter emitter(builder, location, value.getType());
   if (isa<Float8E4M3FNType>(from))
     return emitter.decodeE4M3(value);
+  if (from.isUnsignedInteger(4))
+    return emitter.decodeE2M1(value);
+  if (from.isSignedInteger(4))
+    return emitter.decodeI4(value);
+  if (from.isSignedInteger(8))
+    return emitter.decodeE8M0(value);
   if (from.isBF16())
     return emitter.decodeBF16(value);
   if (from.isF16())

@@ -51,8 +51,13 @@ Type elementType(MLIRContext &context, DType dtype) {
     return builder.getFloat8E4M3FNUZType();
   case DType::F8_E5M2FNUZ:
     return builder.getFloat8E5M2FNUZType();
-  case DType::F8_E8M0: // no type of its own in MLIR 19
+  // No types of their own in MLIR 19 (see mb.dequant):
+  case DType::F8_E8M0:
     return builder.getIntegerType(8, true);
+  case DType::F4_E2M1:
+    return builder.getIntegerType(4, false);
+  case DType::I4:
+    return builder.getIntegerType(4, true);
   case DType::C64:
     return ComplexType::get(builder.getF32Type());
   }

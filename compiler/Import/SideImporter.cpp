@@ -131,19 +131,9 @@ Value SideImporter::tensor(const dsl::Node &node) {
     return error(node) << "the tensor has no elements (shape "
                        << toString(operand.shape) << ")",
            Value();
-  Value value = leaf(node.operand, at(node));
+  Value value =
+      operand.scale ? dequantized(node, operand) : leaf(node.operand, at(node));
   auto type = typeOf(value);
-  if (operand.scale) {
-    auto scaleType = RankedTensorType::get(
-        dimsOf(operand.scale->shape),
-        elementType(*builder.getContext(), operand.scale->dtype));
-    Value scales =
-        builder.create<map::OperandOp>(at(node), scaleType, side, node.operand,
-                                       true, IntegerAttr(), ArrayAttr());
-    int64_t block[] = {operand.scale->blockRows, operand.scale->blockColumns};
-    value = builder.create<map::DequantOp>(
-        at(node), type.clone(builder.getF32Type()), value, scales, block);
-  }
   if (typeOf(value).getElementType() != ruleElement)
     value =
         builder.create<map::CastOp>(at(node), type.clone(ruleElement), value,
@@ -161,6 +151,34 @@ Value SideImporter::tensor(const dsl::Node &node) {
   shape[0] = rule.vocabRows;
   return builder.create<map::SliceOp>(
       at(node), RankedTensorType::get(shape, ruleElement), value, start);
+}
+
+/// Codes and scales are matrices, whatever the shape of the values.
+Value SideImporter::dequantized(const dsl::Node &node,
+                                const OperandType &operand) {
+  auto matrix = [&](int64_t rows, int64_t columns, DType dtype) {
+    return RankedTensorType::get({rows, columns},
+                                 elementType(*builder.getContext(), dtype));
+  };
+  auto create = [&](RankedTensorType type, bool scales) {
+    return builder.create<map::OperandOp>(at(node), type, side, node.operand,
+                                          scales, IntegerAttr(), ArrayAttr());
+  };
+  const BlockScale &scale = *operand.scale;
+  int64_t columns = operand.shape[operand.shape.rank() - 1];
+  auto type =
+      matrix(operand.shape.elements() / columns, columns, operand.dtype);
+  Value codes = create(type, false);
+  Value scales =
+      create(matrix(scale.shape[0], scale.shape[1], scale.dtype), true);
+  int64_t block[] = {scale.blockRows, scale.blockColumns};
+  Value value = builder.create<map::DequantOp>(
+      at(node), type.clone(builder.getF32Type()), codes, scales, block);
+  ArrayRef<int64_t> shape = dimsOf(operand.shape);
+  if (typeOf(value).getShape() == shape)
+    return value;
+  return builder.create<map::ReshapeOp>(at(node), typeOf(value).clone(shape),
+                                        value);
 }
 
 Value SideImporter::leaf(uint32_t ordinal, Location location) {

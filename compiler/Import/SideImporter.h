@@ -23,6 +23,7 @@ public:
 private:
   mlir::Value build(const dsl::Node &node);
   mlir::Value tensor(const dsl::Node &node);
+  mlir::Value dequantized(const dsl::Node &node, const OperandType &operand);
   mlir::Value leaf(uint32_t ordinal, mlir::Location location);
   mlir::Value concat(const dsl::Node &node, mlir::ValueRange parts);
   mlir::Value stack(const dsl::Node &node, mlir::ValueRange parts);

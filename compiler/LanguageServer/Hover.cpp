@@ -1,6 +1,7 @@
 #include "compiler/LanguageServer/Hover.h"
 
 #include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/QuantizedTensors.h"
 #include "dsl/Expression.h"
 
 #include <algorithm>
@@ -120,7 +121,7 @@ std::string instanceText(const dsl::Mapping &mapping,
   for (const std::string &name : known) {
     uint32_t tensor = stored ? stored->find(name) : Checkpoint::none;
     if (tensor != Checkpoint::none)
-      knownShapes.push_back(*stored->tensors[tensor].shape);
+      knownShapes.push_back(shapeOfValues(*stored, stored->tensors[tensor]));
   }
   if (knownShapes.size() != known.size())
     stored = nullptr;

@@ -1,5 +1,7 @@
 #include "compiler/LanguageServer/Subject.h"
 
+#include "compiler/Binding/CheckpointOracle.h"
+#include "compiler/Binding/QuantizedTensors.h"
 #include "runtime/File.h"
 
 #include <filesystem>
@@ -12,21 +14,10 @@ dsl::Side Subject::known() const {
 }
 
 dsl::NameOracle Subject::oracle() const {
+  if (checkpoint)
+    return oracleOf(*checkpoint);
   dsl::NameOracle oracle;
   oracle.known = known();
-  if (!checkpoint)
-    return oracle;
-  oracle.exists = [this](std::string_view name) {
-    return checkpoint->find(name) != Checkpoint::none;
-  };
-  oracle.withPrefix = [this](std::string_view prefix) {
-    std::vector<std::string> names;
-    for (uint32_t i = 0; i != checkpoint->tensors.size(); ++i)
-      if (std::string_view name = checkpoint->tensors[i].name;
-          name.starts_with(prefix) && checkpoint->find(name) == i)
-        names.emplace_back(name);
-    return names;
-  };
   return oracle;
 }
 
@@ -44,6 +35,8 @@ Result<Subject> openSubject(const std::string &path) {
     return std::unexpected(opened.error());
   subject.config = opened->configJson;
   subject.checkpoint = std::move(*opened);
+  if (subject.checkpoint->format == Format::Safetensors)
+    nameValues(*subject.checkpoint);
   return subject;
 }
 

@@ -257,8 +257,11 @@ def Map_DequantOp : Map_Op<"dequant", [Pure]> {
   let summary = "The values of a block-quantised weight";
   let description = [{
     Element (i, j) is the code's value times `scales[i / block[0], j / block[1]]`.
+    Formats that MLIR 19 has no type for are integers of their width: ui4 is FP4
+    E2M1, si4 a number stored plus 8, si8 the scale E8M0.
 
-    - C1: `codes` is a matrix of f8E4M3FN, `scales` a matrix of f32, bf16 or f16.
+    - C1: `codes` is a matrix of f8E4M3FN, ui4 or si4, `scales` a matrix of f32,
+      bf16, f16 or si8.
     - C2: the block's extents are positive and `scales` has one element for
       each block, ragged ones included.
     - C3: the result is f32 with the shape of `codes`.
@@ -320,9 +323,10 @@ def Map_ConvertOp : Map_Op<"convert", [Pure]> {
     `exact`, a narrowing that loses bits is an error when it runs. Targets give
     this operation its instructions.
 
-    - C1: one type is f32, the other f8E4M3FN (as input only), bf16 or f16.
+    - C1: one type is f32, the other bf16, f16 or, as input only, f8E4M3FN, ui4,
+      si4 or si8 (as in `mb.dequant`).
   }];
-  let arguments = (ins AnyFloat:$input, UnitAttr:$exact);
+  let arguments = (ins AnyType:$input, UnitAttr:$exact);
   let results = (outs AnyFloat:$result);
   let assemblyFormat = "$input (`exact` $exact^)? attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;

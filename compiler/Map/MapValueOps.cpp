@@ -17,6 +17,16 @@ bool isNarrowFloat(Type type) { return type.isF16() || type.isBF16(); }
 
 bool isComputable(Type type) { return type.isF32() || isNarrowFloat(type); }
 
+/// What a quantised weight consists of.
+bool isCode(Type type) {
+  return isa<Float8E4M3FNType>(type) || type.isUnsignedInteger(4) ||
+         type.isSignedInteger(4);
+}
+
+bool isScale(Type type) {
+  return isComputable(type) || type.isSignedInteger(8);
+}
+
 LogicalResult verifyConstantOp(Operation *op, Type element, double value) {
   if (!isComputable(element)) // C1
     return op->emitOpError()
@@ -71,10 +81,11 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 
 LogicalResult DequantOp::verify() {
   auto codes = tensorOf(getCodes()), scales = tensorOf(getScales());
-  if (codes.getRank() != 2 || !isa<Float8E4M3FNType>(codes.getElementType()) ||
-      scales.getRank() != 2 || !isComputable(scales.getElementType())) // C1
-    return emitOpError() << "needs a matrix of f8E4M3FN and a matrix of float "
-                         << "scales, got " << codes << " and " << scales;
+  if (codes.getRank() != 2 || !isCode(codes.getElementType()) ||
+      scales.getRank() != 2 || !isScale(scales.getElementType())) // C1
+    return emitOpError()
+           << "needs a matrix of codes (f8E4M3FN, ui4, si4) and a "
+           << "matrix of scales, got " << codes << " and " << scales;
   if (getBlock().size() != 2 || getBlock()[0] < 1 || getBlock()[1] < 1) // C2
     return emitOpError("needs two positive block extents");
   for (int dim = 0; dim != 2; ++dim) {
@@ -121,8 +132,7 @@ LogicalResult FusedOp::verify() {
 
 LogicalResult ConvertOp::verify() {
   Type from = getInput().getType(), to = getResult().getType();
-  bool widens =
-      to.isF32() && (isNarrowFloat(from) || isa<Float8E4M3FNType>(from));
+  bool widens = to.isF32() && !from.isF32() && (isScale(from) || isCode(from));
   bool narrows = from.isF32() && isNarrowFloat(to);
   if (!widens && !narrows) // C1
     return emitOpError() << "does not know how to turn " << from << " into "

@@ -1,8 +1,10 @@
 #include "compiler/Target/ImportRecord.h"
 
+#include "compiler/Binding/QuantizedTensors.h"
 #include "runtime/Json.h"
 #include "runtime/Sha256.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
@@ -39,6 +41,38 @@ static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
   out += "]\n";
 }
 
+/// HF's forms that no name tells from others. Values that were quantised leave
+/// in the form that the spec prefers.
+static std::vector<std::string> formsToRecord(const BindInput &input) {
+  std::vector<std::string> forms;
+  for (const dsl::Choice &choice : input.model.choices) {
+    uint32_t tensor = input.checkpoint.find(choice.example);
+    if (choice.side != dsl::Side::Hf || tensor == Checkpoint::none ||
+        scalesOf(input.checkpoint, input.checkpoint.tensors[tensor]) !=
+            Checkpoint::none)
+      continue;
+    if (std::ranges::find(forms, choice.form) == forms.end())
+      forms.push_back(choice.form);
+  }
+  return forms;
+}
+
+bool Record::isQuantized(const RecordedTensor &tensor) const {
+  if (!mayBeCodes(tensor.dtype))
+    return false;
+  if (tensor.dtype == DType::F8_E4M3)
+    return true;
+  return std::ranges::any_of(scaleNames(tensor.name), [&](const auto &name) {
+    return find(name) != nullptr;
+  });
+}
+
+bool Record::returns(std::string_view name) const {
+  std::string values = valuesOfCompanion(name);
+  const RecordedTensor *tensor = values.empty() ? nullptr : find(values);
+  return !tensor || !isQuantized(*tensor);
+}
+
 std::string writeRecord(const BindInput &input, const Binding &binding,
                         const std::string &specName,
                         const std::string &specText) {
@@ -51,6 +85,7 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
   head["padded_vocab_size"] = binding.paddedVocab;
   head["copies"] = binding.copies;
   head["dropped"] = binding.dropped;
+  head["forms"] = formsToRecord(input);
   std::string text = head.dump(1);
   text.erase(text.find_last_of('}')); // the tensors follow in the same object
   while (text.back() == '\n')
@@ -78,6 +113,7 @@ Result<Record> readRecord(const std::string &text) {
                 json->is_object() ? json->value("schema", 0) : 0, schema);
   Record record;
   record.copies = strings(*json, "copies");
+  record.forms = strings(*json, "forms");
   if (auto it = json->find("spec"); it != json->end() && it->is_object()) {
     record.spec = it->value("name", std::string());
     record.specSha256 = it->value("sha256", std::string());

@@ -104,7 +104,7 @@ private:
         unknown.push_back(tensor.name);
     }
     for (const RecordedTensor &tensor : split.record->tensors)
-      if (!names.contains(tensor.name) && !tensor.name.ends_with("_scale_inv"))
+      if (!names.contains(tensor.name) && split.record->returns(tensor.name))
         unmade.push_back(tensor.name);
     for (const NameGroup &group : groupNames(unmade))
       target.notes.push_back(group.text +

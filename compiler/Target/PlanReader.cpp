@@ -88,7 +88,7 @@ private:
       StoredTensor &tensor = checkpoint.tensors.emplace_back();
       tensor.name = name;
       tensor.rank = rank;
-      tensor.dtype = static_cast<DType>(input.dtype());
+      tensor.dtype = static_cast<DType>(input.stored());
       tensor.shape = store->keep(shapeOf(input.whole()));
       pieces.emplace_back();
     }

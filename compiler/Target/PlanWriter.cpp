@@ -84,10 +84,14 @@ private:
     const StoredTensor &tensor = checkpoint.tensors[ref.tensor];
     const StoredPiece &piece = tensor.pieces[ref.piece];
     sources.push_back(plan::Source(piece.file, piece.offset));
+    // Codes have their file's name: the plan's reader finds their values again.
+    bool codes =
+        checkpoint.format == Format::Safetensors && !tensor.key.empty();
+    std::string_view name = codes ? tensor.key : tensor.name;
     std::string_view rank = tensor.rank;
-    names.push_back(rank.empty() ? builder.CreateString(tensor.name)
-                                 : builder.CreateString(fmt::format(
-                                       "{} ({})", tensor.name, rank)));
+    names.push_back(rank.empty() ? builder.CreateString(name)
+                                 : builder.CreateString(
+                                       fmt::format("{} ({})", name, rank)));
   }
 
   /// A file of the source, and what a run compares with it.
@@ -189,7 +193,8 @@ private:
     };
     return plan::CreateInput(builder, static_cast<uint8_t>(input.dtype),
                              input.elements, vector(*piece.shape),
-                             vector(*piece.start), vector(*tensor.shape));
+                             vector(*piece.start), vector(*tensor.shape),
+                             static_cast<uint8_t>(tensor.dtype));
   }
 
   /// instances x inputs: which source each input of each instance is.

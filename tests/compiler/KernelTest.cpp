@@ -21,6 +21,7 @@ struct Geometry {
   int64_t sourceRow = 0, sourceColumn = 1, targetRow = 0, targetColumn = 1;
   int64_t row0 = 0, column0 = 0;
   int64_t scaleColumns = 1, blockRows = 128, blockColumns = 128;
+  int64_t sourcePhase = 0;
 };
 
 /// Compiles one class and gives its only kernel.
@@ -38,10 +39,10 @@ public:
     call = reinterpret_cast<Function>(object->symbol(symbol));
   }
 
-  template <typename S, typename T>
-  int64_t run(const std::vector<S> &source, const std::vector<float> &scales,
+  template <typename S, typename C, typename T>
+  int64_t run(const std::vector<S> &source, const std::vector<C> &scales,
               std::vector<T> &target, const Geometry &geometry) const {
-    int64_t fields[11];
+    int64_t fields[12];
     static_assert(sizeof(fields) == sizeof(geometry));
     std::memcpy(fields, &geometry, sizeof(fields));
     return call(source.data(), scales.data(), target.data(), fields);
@@ -55,6 +56,8 @@ private:
   std::unique_ptr<SharedObject> object;
   Function call;
 };
+
+const std::vector<float> noScales;
 
 std::vector<uint16_t> allCodes() {
   std::vector<uint16_t> codes(65536);
@@ -81,7 +84,7 @@ void compareAll(const Kernel &kernel, const std::function<T(uint16_t)> &expect,
   std::vector<uint16_t> codes = allCodes();
   std::vector<T> target(codes.size());
   Geometry geometry{.columns = 65536};
-  EXPECT_EQ(kernel.run(codes, {}, target, geometry), -1);
+  EXPECT_EQ(kernel.run(codes, noScales, target, geometry), -1);
   size_t wrong = 0;
   for (size_t code = 0; code != codes.size(); ++code)
     wrong += !same(target[code], expect(code));
@@ -89,7 +92,7 @@ void compareAll(const Kernel &kernel, const std::function<T(uint16_t)> &expect,
 
   std::vector<T> sparse(2 * codes.size());
   geometry.targetColumn = 2;
-  EXPECT_EQ(kernel.run(codes, {}, sparse, geometry), -1);
+  EXPECT_EQ(kernel.run(codes, noScales, sparse, geometry), -1);
   wrong = 0;
   for (size_t code = 0; code != codes.size(); ++code)
     wrong += !same(sparse[2 * code], expect(code));
@@ -145,13 +148,13 @@ TEST(Kernel, F32ToNarrow) {
   std::vector<uint16_t> target(floats.size());
   Geometry geometry{.columns = static_cast<int64_t>(floats.size())};
   Kernel bf16(castRule(DType::F32, DType::BF16));
-  EXPECT_EQ(bf16.run(floats, {}, target, geometry), -1);
+  EXPECT_EQ(bf16.run(floats, noScales, target, geometry), -1);
   size_t wrong = 0;
   for (size_t i = 0; i != floats.size(); ++i)
     wrong += target[i] != kernels::encodeBF16(floats[i]);
   EXPECT_EQ(wrong, 0u);
   Kernel f16(castRule(DType::F32, DType::F16));
-  EXPECT_EQ(f16.run(floats, {}, target, geometry), -1);
+  EXPECT_EQ(f16.run(floats, noScales, target, geometry), -1);
   wrong = 0;
   for (size_t i = 0; i != floats.size(); ++i)
     wrong += target[i] != kernels::encodeF16(floats[i]);
@@ -165,13 +168,13 @@ TEST(Kernel, ExactCastNamesTheFirstElementThatIsLost) {
   std::vector<uint16_t> target(120);
   source[7] = std::nanf("");
   source[9] = -0.0f;
-  EXPECT_EQ(kernel.run(source, {}, target, geometry), -1);
+  EXPECT_EQ(kernel.run(source, noScales, target, geometry), -1);
   source[119] = 1.0f + 0x1p-20f;
-  EXPECT_EQ(kernel.run(source, {}, target, geometry), 119);
+  EXPECT_EQ(kernel.run(source, noScales, target, geometry), 119);
   source[61] = 1.0f + 0x1p-20f; // lane 5 of the second vector of row 1
-  EXPECT_EQ(kernel.run(source, {}, target, geometry), 61);
+  EXPECT_EQ(kernel.run(source, noScales, target, geometry), 61);
   source[60] = 3.4e38f; // rounds to infinity
-  EXPECT_EQ(kernel.run(source, {}, target, geometry), 60);
+  EXPECT_EQ(kernel.run(source, noScales, target, geometry), 60);
 }
 
 Rule dequantRule(Shape shape, Shape scales, DType to = DType::BF16) {
@@ -222,6 +225,83 @@ TEST(Kernel, BlockPhaseFollowsThePlaceInTheWeight) {
                     scales[row / 128 * 3 + column / 128];
       ASSERT_EQ(target[r * columns + c], kernels::encodeBF16(value));
     }
+}
+
+/// Packed values of `from`, groups of 32 under one E8M0 scale.
+Rule packedRule(DType from, Shape shape) {
+  Rule rule = copyRule(shape, dsl::ShardKind::Replicated, DType::BF16, from);
+  rule.type.hf[0].scale =
+      BlockScale{DType::F8_E8M0, {shape[0], shape[1] / 32}, 1, 32};
+  return rule;
+}
+
+/// Every pair of codes with every scale, from the first, the second and the
+/// third element on (a vector begins with a byte), and one by one.
+void comparePacked(DType from, float (*decode)(uint8_t)) {
+  Kernel kernel(packedRule(from, {256, 512}));
+  std::vector<uint8_t> bytes(256 * 256), scales(256 * 16);
+  for (size_t i = 0; i != bytes.size(); ++i)
+    bytes[i] = i % 256;
+  for (size_t i = 0; i != scales.size(); ++i)
+    scales[i] = i / 16;
+  auto expect = [&](int64_t row, int64_t column) {
+    uint8_t pair = bytes[row * 256 + column / 2];
+    return kernels::encodeBF16(decode(column % 2 ? pair >> 4 : pair & 15) *
+                               kernels::decodeE8M0(row));
+  };
+  for (int64_t first : {0, 1, 2, 31})
+    for (int64_t step : {1, 2}) {
+      int64_t columns = 512 - first;
+      std::vector<uint16_t> target(256 * 512 * step);
+      std::vector<uint8_t> box(bytes.begin() + first / 2, bytes.end());
+      box.resize(bytes.size());
+      Geometry geometry{.rows = 256,
+                        .columns = columns,
+                        .sourceRow = 512,
+                        .targetRow = 512 * step,
+                        .targetColumn = step,
+                        .column0 = first,
+                        .scaleColumns = 16,
+                        .blockRows = 1,
+                        .blockColumns = 32,
+                        .sourcePhase = first % 2};
+      EXPECT_EQ(kernel.run(box, scales, target, geometry), -1);
+      for (int64_t r = 0; r != 256; ++r)
+        for (int64_t c = 0; c != columns; ++c)
+          ASSERT_EQ(target[r * 512 * step + c * step], expect(r, first + c))
+              << kernel.symbol << " from " << first << ": row " << r
+              << ", column " << c;
+    }
+}
+
+TEST(Kernel, PackedFP4WithEveryExponent) {
+  comparePacked(DType::F4_E2M1, kernels::decodeE2M1);
+}
+
+TEST(Kernel, PackedI4WithEveryExponent) {
+  comparePacked(DType::I4, kernels::decodeI4);
+}
+
+TEST(Kernel, ScalesInBF16) {
+  Rule rule = dequantRule({2, 256}, {2, 1});
+  rule.type.hf[0].scale = BlockScale{DType::BF16, {2, 1}, 1, 256};
+  Kernel kernel(rule);
+  std::vector<uint8_t> codes(512);
+  for (size_t i = 0; i != codes.size(); ++i)
+    codes[i] = i;
+  const std::vector<uint16_t> scales = {0x3F8B, 0xB912};
+  std::vector<uint16_t> target(512);
+  Geometry geometry{.rows = 2,
+                    .columns = 256,
+                    .sourceRow = 256,
+                    .targetRow = 256,
+                    .blockRows = 1,
+                    .blockColumns = 256};
+  EXPECT_EQ(kernel.run(codes, scales, target, geometry), -1);
+  for (size_t i = 0; i != codes.size(); ++i)
+    ASSERT_EQ(target[i],
+              kernels::encodeBF16(kernels::decodeE4M3(codes[i]) *
+                                  kernels::decodeBF16(scales[i / 256])));
 }
 
 TEST(Kernel, AddedConstantIsRoundedOnce) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace mbc::dsl {
 namespace {
 
@@ -35,6 +37,79 @@ TEST(Either, ThePreferenceDecidesOnTheTarget) {
   Evaluated asked = evaluateText(spec, "{}", names, Side::Hf, {"sequential"});
   EXPECT_EQ(choicesOf(asked.model), "hf per_expert\nmegatron sequential\n");
   EXPECT_EQ(rulesOf(asked.model).substr(0, 19), "m.0.l.0.w <- h.0.e.");
+}
+
+/// Matrices that are stored in one order of axes or the other.
+const std::string oriented =
+    withModel("either by_input { w <- transpose(u:[2, 6, 4], [0, 2, 1])\n"
+              "                  v <- transpose(d:[2, 3, 6], [0, 2, 1]) }\n"
+              "or by_output { w <- transpose(u:[2, 4, 6], [0, 1, 2])\n"
+              "               v <- transpose(d:[2, 6, 3], [0, 1, 2]) }\n");
+
+Evaluated evaluateShapes(const std::string &text,
+                         std::map<std::string, std::vector<int64_t>> shapes) {
+  Diagnostics diagnostics;
+  ParseResult parsed = parseText(text, "t.mbspec", {}, diagnostics);
+  EXPECT_TRUE(parsed) << messages(diagnostics);
+  NameOracle oracle;
+  oracle.exists = [&](std::string_view name) {
+    return shapes.contains(std::string(name));
+  };
+  oracle.extentsOf = [&](std::string_view name) {
+    auto found = shapes.find(std::string(name));
+    return found == shapes.end() ? std::vector<int64_t>{} : found->second;
+  };
+  Evaluated result;
+  result.model = evaluate(*parsed, "{}", oracle, diagnostics);
+  result.text = messages(diagnostics);
+  return result;
+}
+
+TEST(Either, R16_ExtentsDecideWhereTheNamesAreAlike) {
+  Evaluated first =
+      evaluateShapes(oriented, {{"u", {2, 6, 4}}, {"d", {2, 3, 6}}});
+  EXPECT_EQ(first.text, "");
+  EXPECT_EQ(choicesOf(first.model), "hf by_input\n");
+  Evaluated second =
+      evaluateShapes(oriented, {{"u", {2, 4, 6}}, {"d", {2, 6, 3}}});
+  EXPECT_EQ(choicesOf(second.model), "hf by_output\n");
+  EXPECT_EQ(rulesOf(second.model), "w <- u\nv <- d\n");
+}
+
+TEST(Either, R16_ASquareMatrixGoesWithTheOneThatIsNot) {
+  const std::string square =
+      withModel("either by_input { w <- transpose(u:[2, 6, 6], [0, 2, 1])\n"
+                "                  v <- transpose(d:[2, 3, 6], [0, 2, 1]) }\n"
+                "or by_output { w <- transpose(u:[2, 6, 6], [0, 1, 2])\n"
+                "               v <- transpose(d:[2, 6, 3], [0, 1, 2]) }\n");
+  Evaluated result =
+      evaluateShapes(square, {{"u", {2, 6, 6}}, {"d", {2, 6, 3}}});
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(choicesOf(result.model), "hf by_output\n");
+}
+
+TEST(Either, R16_ExtentsThatFitTwoFormsAreRefused) {
+  const std::string square =
+      withModel("either by_input { w <- transpose(u:[6, 6], [0, 1]) }\n"
+                "or by_output { w <- transpose(u:[6], [1, 0]) }\n");
+  Evaluated result = evaluateShapes(square, {{"u", {6, 6}}});
+  EXPECT_TRUE(result.text.contains("forms by_input and by_output both fit the "
+                                   "shape [6, 6] of 'u'"))
+      << result.text;
+}
+
+TEST(Either, OnTheWayBackTheRecordedFormIsTaken) {
+  Diagnostics diagnostics;
+  ParseResult parsed = parseText(oriented, "t.mbspec", {}, diagnostics);
+  NameOracle oracle;
+  oracle.known = Side::Megatron;
+  oracle.exists = [](std::string_view) { return true; };
+  oracle.recorded = [](std::string_view) { return true; };
+  EXPECT_EQ(choicesOf(evaluate(*parsed, "{}", oracle, diagnostics)),
+            "hf by_input\n");
+  oracle.recordedForms = {"by_output"};
+  EXPECT_EQ(choicesOf(evaluate(*parsed, "{}", oracle, diagnostics)),
+            "hf by_output\n");
 }
 
 TEST(Either, OnTheWayBackTheSameRulesServe) {

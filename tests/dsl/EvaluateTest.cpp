@@ -226,7 +226,6 @@ TEST(Evaluate, CopiesAreCounted) {
 TEST(Evaluate, R18_ASubtreeHasARuleForEachName) {
   std::string spec = withModel("visual.** <- model.visual.** stage=first\n");
   std::set<std::string> names{"model.visual.a.weight", "model.visual.b.weight",
-                              "model.visual.b.weight_scale_inv",
                               "model.visualizer"};
   Evaluated result = evaluateText(spec, "{}", names);
   EXPECT_EQ(rulesOf(result.model),

@@ -32,7 +32,8 @@ inline std::vector<std::string> specFiles() {
   return paths;
 }
 
-/// The names in a fixture's manifest.
+/// The names in a fixture's manifest; those of values where it has codes and
+/// scales.
 inline std::set<std::string> namesOf(const std::string &fixture) {
   std::set<std::string> names;
   auto manifest =
@@ -40,7 +41,27 @@ inline std::set<std::string> namesOf(const std::string &fixture) {
   for (const auto &[file, tensors] : manifest.at("files").items())
     for (const auto &[name, type] : tensors.items())
       names.insert(name);
-  return names;
+  auto stem = [](const std::string &name, std::string_view ending) {
+    return name.ends_with(ending) ? name.substr(0, name.size() - ending.size())
+                                  : std::string();
+  };
+  std::set<std::string> values = names;
+  for (const std::string &name : names) {
+    for (const char *ending : {"_scale_inv", "_scales", "_scale", "_shape"})
+      for (const char *codes : {"", "_packed", "_blocks"})
+        if (std::string x = stem(name, ending);
+            !x.empty() && names.contains(x + codes))
+          values.erase(name);
+    if (std::string x = stem(name, ".scale");
+        !x.empty() && names.contains(x + ".weight"))
+      values.erase(name);
+    for (const char *ending : {"_packed", "_blocks"})
+      if (std::string x = stem(name, ending); !x.empty()) {
+        values.erase(name);
+        values.insert(x);
+      }
+  }
+  return values;
 }
 
 /// What an evaluation asks of these names, which have to outlive it.

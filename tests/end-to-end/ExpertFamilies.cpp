@@ -2,6 +2,7 @@
 #include "tests/end-to-end/Families.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 // The same with experts.
 
@@ -48,8 +49,8 @@ struct ExaoneMoe : Decoder {
       : Decoder(model, {.expertBias = "mlp.e_score_correction_bias"}) {}
 };
 
-/// Biases everywhere, sinks; the experts' matrices lie transposed, and their
-/// gate and up columns alternate.
+/// Biases everywhere, sinks; the experts' matrices lie transposed unless they
+/// were quantised, and their gate and up columns alternate.
 struct GptOss : Decoder {
   explicit GptOss(const HfModel &model)
       : Decoder(model, {.router = "mlp.router.weight"}) {}
@@ -62,11 +63,20 @@ struct GptOss : Decoder {
     copy(mg + "mlp.router.bias", hf + "mlp.router.bias");
   }
 
+  /// Expert e of [E, in, out] or [E, out, in] as [out, in].
+  static Tensor byRows(const Tensor &experts, int64_t e, int64_t in,
+                       int64_t out) {
+    EXPECT_NE(in, out) << "a square matrix does not say which way round it is";
+    const Tensor one = pick(experts, e);
+    return one.shape[0] == in ? transposed(one) : one;
+  }
+
   void expert(const std::string &mg, const std::string &hf,
               int64_t e) override {
-    const Tensor columns = transposed(pick(get(hf + "gate_up_proj"), e));
-    putExpert(mg, e, {everyRow(columns, 0, 2), everyRow(columns, 1, 2)},
-              transposed(pick(get(hf + "down_proj"), e)));
+    const int64_t h = number("hidden_size"), I = number("intermediate_size");
+    const Tensor both = byRows(get(hf + "gate_up_proj"), e, h, 2 * I);
+    putExpert(mg, e, {everyRow(both, 0, 2), everyRow(both, 1, 2)},
+              byRows(get(hf + "down_proj"), e, I, h));
     const Tensor bias = pick(get(hf + "gate_up_proj_bias"), e);
     sections(fmt::format("{}linear_fc1.bias{}", mg, e),
              {everyRow(bias, 0, 2), everyRow(bias, 1, 2)})

@@ -1,6 +1,7 @@
 #include "tests/end-to-end/Fixture.h"
 
 #include "tests/end-to-end/Families.h"
+#include "tests/end-to-end/Quantized.h"
 #include "tests/end-to-end/Scratch.h"
 #include "tests/fixtures/Fill.h"
 #include "tests/fixtures/HfDirectory.h"
@@ -112,17 +113,29 @@ const Json &textConfig(const Json &config) {
   return *part;
 }
 
+namespace {
+
+/// gpt-oss has values of MXFP4 as [E, out, in], BF16 experts as [E, in, out].
+Tensor eachTransposed(const Tensor &experts) {
+  std::vector<Tensor> turned;
+  for (int64_t e = 0; e != experts.shape[0]; ++e)
+    turned.push_back(transposed(pick(experts, e)));
+  return reshaped(joinRows(turned),
+                  {experts.shape[0], experts.shape[2], experts.shape[1]});
+}
+
+} // namespace
+
 Tensors exportOf(const HfModel &model) {
   const Json &text = textConfig(model.config);
-  Tensors result;
-  Tensors source = model.tensors();
-  for (const auto &[name, tensor] : source) {
-    const std::string scale = name + "_scale_inv";
-    if (name.ends_with("_scale_inv") || name.ends_with("rotary_emb.inv_freq"))
-      continue;
-    result[name] =
-        source.contains(scale) ? dequantised(tensor, source.at(scale)) : tensor;
-  }
+  const Tensors stored = model.tensors();
+  Tensors result = withValues(stored);
+  std::erase_if(result, [](const auto &entry) {
+    return entry.first.ends_with("rotary_emb.inv_freq");
+  });
+  for (auto &[name, tensor] : result)
+    if (stored.contains(name + "_blocks"))
+      tensor = eachTransposed(tensor);
   if (familyOf(model.config).mtpCopies) {
     const std::string mtp =
         "model.layers." + std::to_string(int(text["num_hidden_layers"]));

@@ -39,9 +39,9 @@ Json expected(const std::string &name);
 std::vector<std::string> allFixtures();
 std::vector<std::string> importOptions(const std::string &name);
 
-/// What an export of this model must hold when nothing was changed: FP8 weights
-/// as BF16, no scales, no dropped copies, no rotary frequencies (which follow
-/// from config.json), all else byte for byte.
+/// What an export of this model must hold when nothing was changed: quantised
+/// weights as BF16, no scales, no dropped copies, no rotary frequencies (which
+/// follow from config.json), all else byte for byte.
 Tensors exportOf(const HfModel &model);
 
 /// The part of config.json that describes the language model.

@@ -1,11 +1,13 @@
 #include "tests/end-to-end/ReferenceBuilder.h"
 
+#include "tests/end-to-end/Quantized.h"
+
 #include <gtest/gtest.h>
 
 namespace mbc::test {
 
 ReferenceBuilder::ReferenceBuilder(const HfModel &model)
-    : text_(textConfig(model.config)), tensors_(model.tensors()) {}
+    : text_(textConfig(model.config)), tensors_(withValues(model.tensors())) {}
 
 bool ReferenceBuilder::has(const char *field) const {
   return text_.contains(field) && !text_[field].is_null();
@@ -33,9 +35,7 @@ Tensor ReferenceBuilder::get(const std::string &name) const {
     ADD_FAILURE() << "the reference looks for " << name;
     return {"BF16", {1, 1}, std::vector<std::byte>(2)};
   }
-  auto scale = tensors_.find(name + "_scale_inv");
-  return scale == tensors_.end() ? found->second
-                                 : dequantised(found->second, scale->second);
+  return found->second;
 }
 
 Parameter &ReferenceBuilder::put(const std::string &name, Tensor whole,

@@ -89,43 +89,6 @@ Tensor padRows(const Tensor &tensor, int64_t multiple) {
   return padded;
 }
 
-namespace {
-
-/// E4M3: sign, 4 exponent bits with bias 7, 3 fraction bits, no infinity.
-float fromE4m3(uint8_t code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  const float magnitude =
-      exponent == 0
-          ? std::ldexp(static_cast<float>(fraction), -9)
-          : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  return code & 0x80 ? -magnitude : magnitude;
-}
-
-uint16_t toBf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-} // namespace
-
-Tensor dequantised(const Tensor &weight, const Tensor &scale) {
-  const int64_t height = weight.shape[0], width = weight.shape[1];
-  Tensor result{"BF16", weight.shape, {}};
-  result.bytes.resize(weight.bytes.size() * 2);
-  for (int64_t i = 0; i != height; ++i)
-    for (int64_t j = 0; j != width; ++j) {
-      float factor = 0;
-      std::memcpy(&factor,
-                  scale.bytes.data() + 4 * (i / 128 * scale.shape[1] + j / 128),
-                  4);
-      const auto at = static_cast<size_t>(i * width + j);
-      const uint16_t value =
-          toBf16(fromE4m3(std::to_integer<uint8_t>(weight.bytes[at])) * factor);
-      std::memcpy(result.bytes.data() + 2 * at, &value, 2);
-    }
-  return result;
-}
-
 Tensor widened(const Tensor &tensor) {
   Tensor result{"F32", tensor.shape, {}};
   for (size_t i = 0; i != tensor.bytes.size(); i += 2) {

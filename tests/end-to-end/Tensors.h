@@ -41,8 +41,6 @@ Tensor reshaped(Tensor tensor, Extents shape);
 /// Zero rows appended up to a multiple of `multiple`.
 Tensor padRows(const Tensor &tensor, int64_t multiple);
 
-/// bf16(fp8 * scale of its 128x128 block), in float32, rounded to nearest even.
-Tensor dequantised(const Tensor &weight, const Tensor &scale);
 /// BF16 to F32, exact.
 Tensor widened(const Tensor &tensor);
 

@@ -28,10 +28,28 @@ TEST(ConfigFacts, NamesAndBlockSizeAreRead) {
           .value();
   EXPECT_EQ(facts.architectures, (std::vector<std::string>{"A", "B"}));
   EXPECT_EQ(facts.modelType, "m");
-  EXPECT_TRUE(facts.quantised);
-  EXPECT_EQ(facts.quantMethod, "fp8");
-  EXPECT_EQ(facts.blockRows, 64);
-  EXPECT_EQ(facts.blockColumns, 32);
+  ASSERT_TRUE(facts.quantization);
+  EXPECT_EQ(facts.quantization->method, "fp8");
+  EXPECT_EQ(facts.quantization->block, (std::array<int64_t, 2>{64, 32}));
+}
+
+TEST(ConfigFacts, TheGroupSizeIsThatOfAllGroups) {
+  auto groupOf = [](const std::string &groups) {
+    return readConfigFacts(R"({"text_config": {"quantization_config": {)"
+                           R"("quant_method": "compressed-tensors",)"
+                           R"("config_groups": {)" +
+                               groups + "}}}}",
+                           "config.json")
+        .value()
+        .quantization.value()
+        .group;
+  };
+  const std::string a = R"("group_0": {"weights": {"group_size": 32}})",
+                    b = R"("group_1": {"weights": {"group_size": 16}})",
+                    none = R"("group_2": {"weights": null})";
+  EXPECT_EQ(groupOf(a), 32);
+  EXPECT_EQ(groupOf(a + "," + b), std::nullopt);
+  EXPECT_EQ(groupOf(none), std::nullopt);
 }
 
 TEST(ConfigFacts, ErrorsNameTheFile) {

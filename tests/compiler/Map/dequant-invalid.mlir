@@ -1,10 +1,10 @@
 // RUN: mbc-opt %s -split-input-file -verify-diagnostics
 
-// C1: a matrix of f8E4M3FN
+// C1: a matrix of codes
 mb.rule @r shard <replicated, dim = 0> {
   %a = mb.operand hf 0 : tensor<4x6xbf16>
   %s = mb.operand hf 1 scales : tensor<1x1xf32>
-  // expected-error @+1 {{needs a matrix of f8E4M3FN and a matrix of float scales}}
+  // expected-error @+1 {{needs a matrix of codes (f8E4M3FN, ui4, si4) and a matrix of scales}}
   %c = mb.dequant %a, %s block [128, 128] : tensor<4x6xbf16>, tensor<1x1xf32> -> tensor<4x6xf32>
   mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
 }

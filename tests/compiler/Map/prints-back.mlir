@@ -47,6 +47,10 @@ mb.rule @fused shard <replicated, dim = 0> {
   %s = mb.operand hf 0 scales : tensor<2x1xf32>
   // CHECK: mb.dequant %{{.*}}, %{{.*}} block [128, 128]
   %d = mb.dequant %w, %s block [128, 128] : tensor<130x128xf8E4M3FN>, tensor<2x1xf32> -> tensor<130x128xf32>
+  %w4 = mb.operand hf 2 : tensor<2x64xui4>
+  %s8 = mb.operand hf 2 scales : tensor<2x2xsi8>
+  // CHECK: mb.dequant %{{.*}}, %{{.*}} block [1, 32] : tensor<2x64xui4>, tensor<2x2xsi8>
+  %d4 = mb.dequant %w4, %s8 block [1, 32] : tensor<2x64xui4>, tensor<2x2xsi8> -> tensor<2x64xf32>
   // CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] kernel "k" [#mb.box<0 from 0 by[128, 1] to 0 by[128, 1] count[130, 128]>]
   %f = mb.fused (%w) scales (%s) block [128, 128] kernel "k"
     [#mb.box<0 from 0 by [128, 1] to 0 by [128, 1] count [130, 128]>]

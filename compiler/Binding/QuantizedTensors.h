@@ -1,0 +1,69 @@
+#pragma once
+
+#include "compiler/Binding/ConfigFacts.h"
+#include "compiler/RuleClass.h"
+#include "runtime/Checkpoint.h"
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A quantised weight of a Hugging Face checkpoint is two tensors, codes and
+/// scales, that stand for one, its values. Rules name the values:
+///
+///     values     codes                       scales                 elements
+///     X          X          F8_E4M3          X_scale_inv, X_scale   F8_E4M3
+///     S.weight   S.weight   F8_E4M3          S.scale                F8_E4M3
+///     S.weight   S.weight   U8, I8           S.scale                F4_E2M1
+///     X          X_packed   U8 (I32)         X_scale (and X_shape)  F4_E2M1
+///     (I4) X          X_blocks   U8               X_scales F4_E2M1
+///
+/// Codes of four bits lie along the last axis, the first in a byte's low half.
+/// Values [.., M, N] are codes times scales in float32. There is one scale for
+/// the tensor, one a row [.., M] or [.., M, 1], one for each g values of a row
+/// [.., M, N / g], or one for each block, [.., ceil(M / rows), ceil(N /
+/// columns)].
+namespace mbc::compiler {
+
+/// Lets codes bear the name of their values where the file has another, which
+/// becomes their `key`. For checkpoints that are read, before names are asked.
+void nameValues(Checkpoint &checkpoint);
+
+/// Whether a tensor belongs to another one's values: its scales or its shape.
+bool isCompanion(const Checkpoint &checkpoint, std::string_view name);
+
+/// The tensor to whose values `name` would belong by its ending; else empty.
+std::string valuesOfCompanion(std::string_view name);
+
+/// The names that scales of these values may have, in the order of search.
+std::vector<std::string> scaleNames(std::string_view values);
+
+/// Whether values may be stored in this dtype.
+bool mayBeCodes(DType dtype);
+
+struct Quantized {
+  OperandType type; ///< of the values, with their scale
+  uint32_t scales = Checkpoint::none;
+  uint32_t shape =
+      Checkpoint::none; ///< a tensor that repeats the values' shape
+};
+
+/// The scales of a tensor's codes; none if it has none.
+uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes);
+
+/// What a tensor of codes and its scales are, or why they do not fit.
+std::expected<Quantized, std::string>
+quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
+                uint32_t scales, const Quantization &declared);
+
+/// The shape of a tensor, or of the values that its codes stand for.
+Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor);
+
+/// The shape of the scales that `declared` lets expect for codes [.., M, N];
+/// in words where there are several.
+std::string expectedScales(const Shape &values, DType element,
+                           const Quantization &declared);
+
+} // namespace mbc::compiler

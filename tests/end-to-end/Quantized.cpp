@@ -1,0 +1,158 @@
+#include "tests/end-to-end/Quantized.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace mbc::test {
+namespace {
+
+uint8_t byteAt(const Tensor &tensor, int64_t at) {
+  return std::to_integer<uint8_t>(tensor.bytes[static_cast<size_t>(at)]);
+}
+
+/// Sign, 4 exponent bits with bias 7, 3 mantissa bits; all ones are NaN.
+float fromE4m3(uint8_t code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  if ((code & 0x7F) == 0x7F)
+    return std::numeric_limits<float>::quiet_NaN();
+  const float value = exponent == 0
+                          ? std::ldexp(float(mantissa), -9)
+                          : std::ldexp(8.0F + mantissa, exponent - 10);
+  return code >> 7 ? -value : value;
+}
+
+float fromE2m1(int nibble) {
+  constexpr std::array magnitudes = {0.0F, 0.5F, 1.0F, 1.5F,
+                                     2.0F, 3.0F, 4.0F, 6.0F};
+  return nibble & 8 ? -magnitudes[nibble & 7] : magnitudes[nibble & 7];
+}
+
+/// Half `at` of the packed bytes, the low one first.
+int nibbleAt(const Tensor &tensor, int64_t at) {
+  return byteAt(tensor, at / 2) >> (at % 2 * 4) & 15;
+}
+
+float codeAt(const Tensor &codes, int64_t at) {
+  if (codes.dtype == "F8_E4M3")
+    return fromE4m3(byteAt(codes, at));
+  return codes.dtype == "I32" ? nibbleAt(codes, at) - 8
+                              : fromE2m1(nibbleAt(codes, at));
+}
+
+float scaleAt(const Tensor &scales, int64_t at) {
+  if (scales.dtype == "U8" || scales.dtype == "F8_E8M0")
+    return std::ldexp(1.0F, byteAt(scales, at) - 127);
+  uint32_t bits = 0;
+  if (scales.dtype == "F32") {
+    std::memcpy(&bits, scales.bytes.data() + 4 * at, 4);
+  } else { // BF16
+    uint16_t half = 0;
+    std::memcpy(&half, scales.bytes.data() + 2 * at, 2);
+    bits = uint32_t(half) << 16;
+  }
+  float value = 0;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+uint16_t toBf16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  if (std::isnan(value))
+    return 0x7FC0;
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+int64_t elementsOf(const Extents &shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+/// Where the scale of element (row, column) of [rows, columns] values stands:
+/// one for all, one a row, one for a group of a row, or one for a block.
+int64_t scaleIndex(const Tensor &scales, int64_t row, int64_t column,
+                   int64_t rows, int64_t columns) {
+  const int64_t count = elementsOf(scales.shape);
+  if (count == 1)
+    return 0;
+  const int64_t groups = scales.shape.size() > 1 ? scales.shape.back() : 1;
+  if (count == rows * groups)
+    return row * groups + column / (columns / groups);
+  return row / 128 * scales.shape.back() + column / 128;
+}
+
+Tensor valuesOf(const Tensor &codes, const Tensor &scales, Extents shape) {
+  const int64_t columns = shape.back(), rows = elementsOf(shape) / columns;
+  Tensor result{"BF16", std::move(shape), {}};
+  result.bytes.resize(static_cast<size_t>(rows * columns * 2));
+  for (int64_t i = 0; i != rows; ++i)
+    for (int64_t j = 0; j != columns; ++j) {
+      const uint16_t value =
+          toBf16(codeAt(codes, i * columns + j) *
+                 scaleAt(scales, scaleIndex(scales, i, j, rows, columns)));
+      std::memcpy(result.bytes.data() + 2 * (i * columns + j), &value, 2);
+    }
+  return result;
+}
+
+std::optional<std::string> withoutEnd(const std::string &name,
+                                      const std::string &end) {
+  if (!name.ends_with(end))
+    return std::nullopt;
+  return name.substr(0, name.size() - end.size());
+}
+
+/// Replaces the codes of these scales, if `scaleName` names such.
+void replace(Tensors &tensors, const std::string &scaleName) {
+  auto put = [&](const std::string &values, const std::string &codes,
+                 Extents shape) {
+    Tensor made = valuesOf(tensors.at(codes), tensors.at(scaleName), shape);
+    tensors.erase(codes);
+    tensors.erase(scaleName);
+    tensors.erase(values + "_shape");
+    tensors[values] = std::move(made);
+  };
+  if (auto x = withoutEnd(scaleName, "_scales");
+      x && tensors.contains(*x + "_blocks")) {
+    Extents shape = tensors.at(*x + "_blocks").shape;
+    shape.pop_back();
+    shape.back() *= 32;
+    return put(*x, *x + "_blocks", shape);
+  }
+  auto x = withoutEnd(scaleName, "_scale_inv");
+  if (!x)
+    x = withoutEnd(scaleName, "_scale");
+  if (auto stem = withoutEnd(scaleName, ".scale"))
+    x = *stem + ".weight";
+  if (!x)
+    return;
+  const bool packed = tensors.contains(*x + "_packed");
+  const std::string codes = packed ? *x + "_packed" : *x;
+  if (!tensors.contains(codes))
+    return;
+  const Tensor &stored = tensors.at(codes);
+  Extents shape = stored.shape;
+  if (stored.dtype == "I32")
+    shape.back() *= 8;
+  else if (stored.dtype == "U8" || stored.dtype == "I8")
+    shape.back() *= 2;
+  else if (stored.dtype != "F8_E4M3")
+    return;
+  put(*x, codes, shape);
+}
+
+} // namespace
+
+Tensors withValues(const Tensors &stored) {
+  Tensors result = stored;
+  for (const auto &[name, tensor] : stored)
+    replace(result, name);
+  return result;
+}
+
+} // namespace mbc::test

@@ -1,0 +1,205 @@
+#include "tests/end-to-end/Listing.h"
+#include "tests/end-to-end/Process.h"
+#include "tests/end-to-end/Scratch.h"
+
+#include <bit>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+/// Quantised sources whose values a person can say by heart.
+namespace mbc::test {
+namespace {
+
+std::vector<std::byte> floats(std::initializer_list<float> values,
+                              const std::string &dtype) {
+  std::vector<std::byte> bytes;
+  for (float value : values) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    for (int byte = dtype == "BF16" ? 2 : 0; byte != 4; ++byte)
+      bytes.push_back(static_cast<std::byte>(bits >> 8 * byte));
+  }
+  return bytes;
+}
+
+class QuantizedCases : public testing::Test {
+protected:
+  Outcome convert(const HfModel &model,
+                  const std::vector<std::string> &options = {}) {
+    const std::string run = std::to_string(runs_++);
+    model.write(scratch_ / run + "-hf");
+    target_ = scratch_ / run;
+    std::vector<std::string> arguments{"convert", scratch_ / run + "-hf",
+                                       target_, "--format", "torch"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return mbc(arguments);
+  }
+
+  /// The BF16 values of a Megatron tensor.
+  std::vector<float> values(const std::string &name) const {
+    std::vector<float> found;
+    for (const Json &row : Json::parse(mbc({"ls", target_, "--json"}).out)) {
+      if (row["name"] != name)
+        continue;
+      EXPECT_EQ(row["dtype"], "BF16");
+      const std::string bytes = stored(target_, row);
+      for (size_t at = 0; at != bytes.size(); at += 2) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, bytes.data() + at, 2);
+        found.push_back(std::bit_cast<float>(uint32_t{bits} << 16));
+      }
+    }
+    return found;
+  }
+
+  /// All codes of a tensor.
+  static void setCodes(HfModel &model, const std::string &name,
+                       const std::string &dtype, uint8_t code) {
+    fixtures::ManifestTensor &tensor = model.at(name);
+    tensor.dtype = dtype;
+    model.contents[name] = std::vector<std::byte>(
+        static_cast<size_t>(tensor.elements()), std::byte{code});
+  }
+
+  Scratch scratch_;
+  std::string target_;
+  int runs_ = 0;
+};
+
+const std::string projection = "model.layers.0.self_attn.o_proj.weight";
+const std::string linear = "decoder.layers.0.self_attention.linear_proj.weight";
+
+// 1.0 and 3.5 under one scale of 0.25, in every shape and dtype of one number.
+TEST_F(QuantizedCases, OneScaleForAWeight) {
+  for (const std::string dtype : {"F32", "BF16"})
+    for (const Extents &shape : {Extents{}, Extents{1}, Extents{1, 1}}) {
+      HfModel model = fixture("llama");
+      setCodes(model, projection, "F8_E4M3", 0x38);    // 1.0
+      model.contents[projection][1] = std::byte{0x46}; // 3.5
+      model.add(projection + "_scale_inv", dtype, shape);
+      model.contents[projection + "_scale_inv"] = floats({0.25F}, dtype);
+      const Outcome outcome = convert(model);
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+      std::vector<float> expected(
+          static_cast<size_t>(model.at(projection).elements()), 0.25F);
+      expected[1] = 0.875F;
+      EXPECT_EQ(values(linear), expected);
+    }
+}
+
+TEST_F(QuantizedCases, TwoScalesForAWeightOfManyRowsAreRefused) {
+  HfModel model = fixture("llama");
+  setCodes(model, projection, "F8_E4M3", 0x38);
+  model.add(projection + "_scale_inv", "F32", {2});
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains(projection + "_scale_inv is F32 [2]"))
+      << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("one a row, [112]")) << outcome.err;
+}
+
+// A family that nobody publishes so: the scales belong to the format, not to
+// the family.
+TEST_F(QuantizedCases, ScalesInAFamilyThatIsPublishedWithout) {
+  HfModel model = fixture("qwen3");
+  std::vector<std::string> quantized;
+  for (const auto &file : model.files)
+    for (const auto &tensor : file.tensors)
+      if (tensor.name.ends_with("_proj.weight"))
+        quantized.push_back(tensor.name);
+  for (const std::string &name : quantized) {
+    setCodes(model, name, "F8_E4M3", 0x38);
+    const Extents &shape = model.at(name).shape;
+    const Extents scales = {(shape[0] + 127) / 128, (shape[1] + 127) / 128};
+    model.add(name + "_scale_inv", "F32", scales);
+    std::vector<std::byte> &bytes = model.contents[name + "_scale_inv"];
+    for (int64_t i = 0; i != scales[0] * scales[1]; ++i)
+      for (std::byte byte : floats({0.5F}, "F32"))
+        bytes.push_back(byte);
+  }
+  const Outcome outcome = convert(model);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const char *name :
+       {"self_attention.linear_qkv", "mlp.linear_fc1", "mlp.linear_fc2"}) {
+    const std::vector<float> found =
+        values(std::string("decoder.layers.1.") + name + ".weight");
+    EXPECT_EQ(found, std::vector<float>(found.size(), 0.5F)) << name;
+    EXPECT_FALSE(found.empty());
+  }
+}
+
+// Packed FP4, FP8 and exponents have one byte an element. Bytes of 0x21 are the
+// pair 0.5, 1.0 or the number 0.140625; an exponent of 0x80 is 2.
+TEST_F(QuantizedCases, ThreeFormatsOfOneByte) {
+  HfModel model = fixture("deepseek_v4_mxfp4");
+  for (const auto &[name, codes] :
+       {std::pair<std::string, std::string>{"layers.1.ffn.experts.0.w1", "I8"},
+        {"layers.1.attn.wq_a", "F8_E4M3"}}) {
+    setCodes(model, name + ".weight", codes, 0x21);
+    setCodes(model, name + ".scale", "F8_E8M0", 0x80);
+  }
+  const Outcome outcome = convert(model);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<float> down =
+      values("decoder.layers.1.self_attention.linear_q_down_proj.weight");
+  EXPECT_EQ(down, std::vector<float>(56 * 96, 0.28125F));
+  const std::vector<float> fc1 =
+      values("decoder.layers.1.mlp.experts.linear_fc1.weight0");
+  ASSERT_EQ(fc1.size(), 2U * 64 * 96);
+  for (size_t at = 0; at != 64 * 96; ++at) // w1 is the upper half
+    ASSERT_EQ(fc1[at], at % 2 == 0 ? 1.0F : 2.0F) << at;
+}
+
+// Names that merely contain "weight" are no weights, and scales of what is not
+// quantised are no scales.
+TEST_F(QuantizedCases, CompanionsThatNothingReadsAreNamed) {
+  HfModel model = fixture("llama");
+  const std::vector<std::string> names = {
+      "q_proj.weight_scale", "k_proj.weight_scale_2",
+      "v_proj.input_scale",  "o_proj.weight_packed",
+      "o_proj.weight_shape", "o_proj.weight_global_scale"};
+  for (const std::string &name : names)
+    model.add("model.layers.0.self_attn." + name, "F32", {});
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  for (const std::string &name : names)
+    EXPECT_TRUE(outcome.err.contains(name)) << name << "\n" << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("is read by no rule of llama"))
+      << outcome.err;
+}
+
+TEST_F(QuantizedCases, PackingsThatAreNotReadAreRefusedByName) {
+  HfModel model = fixture("llama");
+  model.config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}};
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("quant_method is awq")) << outcome.err;
+}
+
+// The declared group and the stored one.
+TEST_F(QuantizedCases, AGroupSizeThatTheHeadersContradictIsRefused) {
+  HfModel model = fixture("kimi_k25_int4");
+  model.config["text_config"]["quantization_config"]["config_groups"]["group_0"]
+              ["weights"]["group_size"] = 16;
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("one for each 16 values of a row"))
+      << outcome.err;
+}
+
+// An odd cut of a row falls between the two halves of a byte.
+TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
+  HfModel model = fixture("kimi_k25_int4");
+  // I = 40 over ETP 8 is 5 columns a rank.
+  const Outcome outcome =
+      convert(model, {"--tp", "8", "--etp", "8"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string source = target_;
+  const Outcome back = mbc({"convert", source, scratch_ / "back"});
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_EQ(difference(exportOf(model), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+} // namespace
+} // namespace mbc::test
