@@ -190,8 +190,9 @@ bool Compilation::evaluateModel() {
       notes.push_back(fmt::format("config.json gives Megatron's {} the value "
                                   "{}; its args say None",
                                   field.name, *number));
-  for (const std::string &text : model.configContradictions)
-    notes.push_back(fmt::format("config.json: {}", text));
+  for (const auto *texts : {&model.configContradictions, &model.absences})
+    for (const std::string &text : *texts)
+      notes.push_back(fmt::format("config.json: {}", text));
   for (const std::string &field : model.unreadConfigFields)
     notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
                                 field, model.name));

@@ -7,6 +7,7 @@
 #include "runtime/CompilerInterface.h"
 #include "runtime/Json.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -137,27 +138,50 @@ static int graph(const mbc_compile_options *given, mbc_sink out,
   return 0;
 }
 
+/// A row a family, and below it what is uncertain of its spec.
+static std::string specsText(const std::vector<SpecEntry> &entries) {
+  size_t names = 0, parts = 0;
+  auto partsOf = [](const SpecEntry &entry) {
+    return entry.support.parts.empty()
+               ? std::string("text")
+               : fmt::format("{}", fmt::join(entry.support.parts, ", "));
+  };
+  for (const SpecEntry &entry : entries) {
+    names = std::max(names, entry.header.name.size());
+    parts = std::max(parts, partsOf(entry).size());
+  }
+  std::string text;
+  for (const SpecEntry &entry : entries) {
+    text += fmt::format("{:{}}  {:11}  {:{}}  {}\n", entry.header.name, names,
+                        entry.header.megatron, partsOf(entry), parts,
+                        fmt::join(entry.header.architectures, ", "));
+    for (const std::string &uncertain : entry.support.uncertain)
+      text += fmt::format("{:{}}  uncertain: {}\n", "", names, uncertain);
+  }
+  return text;
+}
+
+static std::string specsJson(const std::vector<SpecEntry> &entries) {
+  Json rows = Json::array();
+  for (const SpecEntry &entry : entries)
+    rows.push_back({{"name", entry.header.name},
+                    {"architectures", entry.header.architectures},
+                    {"model_type", entry.header.modelType},
+                    {"megatron", entry.header.megatron},
+                    {"supports", entry.support.parts},
+                    {"forms", entry.support.forms},
+                    {"uncertain", entry.support.uncertain},
+                    {"file", entry.path}});
+  return rows.dump(1) + "\n";
+}
+
 static int specs(const mbc_compile_options *given, mbc_sink out,
                  mbc_sink diagnostics) {
   dsl::Diagnostics findings;
   std::vector<SpecEntry> entries =
       listSpecs(specDirectory(text(given->spec_path)), findings);
   sendFindings(findings, {}, diagnostics);
-  Json rows = Json::array();
-  for (const SpecEntry &entry : entries) {
-    if (given->json)
-      rows.push_back({{"name", entry.header.name},
-                      {"architectures", entry.header.architectures},
-                      {"model_type", entry.header.modelType},
-                      {"megatron", entry.header.megatron},
-                      {"file", entry.path}});
-    else
-      send(out, fmt::format("{:14} {:12} {}\n", entry.header.name,
-                            entry.header.megatron,
-                            fmt::join(entry.header.architectures, ", ")));
-  }
-  if (given->json)
-    send(out, rows.dump(1) + "\n");
+  send(out, (given->json ? specsJson : specsText)(entries));
   return findings.hasErrors() ? 1 : 0;
 }
 

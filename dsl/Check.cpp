@@ -91,7 +91,7 @@ void Checker::valueCall(const Call &call) {
   if (std::find(builtins.begin(), builtins.end(), call.callee) !=
       builtins.end()) {
     if (call.callee != "min" && call.callee != "max")
-      return arity(call, call.callee == "exists" ? 2 : 1, nullptr, "");
+      return arity(call, call.callee == "present" ? 3 : 1, nullptr, "");
     if (call.arguments.empty())
       diagnostics.error(
           call.where,

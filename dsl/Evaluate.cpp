@@ -136,6 +136,7 @@ Model Evaluation::run() {
   walk(spec.statements);
   addConfig();
   model.unreadConfigFields = unreadFields(config);
+  model.absences.assign(values.absences.begin(), values.absences.end());
   return std::move(model);
 }
 

@@ -116,6 +116,9 @@ public:
   bool step(const SourceRange &where, uint64_t count = 1);
   static constexpr uint64_t maxSteps = 20'000'000;
 
+  /// What config.json counts and the source does not have, in words.
+  std::set<std::string> absences;
+
 private:
   struct Local {
     Symbol symbol = noSymbol;
@@ -140,8 +143,8 @@ private:
   std::optional<Datum> joined(const Expr &expr, const Datum &list);
   std::optional<Datum> floored(const Expr &expr, double value);
   std::optional<Datum> integerList(const Expr &expr, const Datum &from);
-  std::optional<Datum> exists(const Expr &expr, const Datum &megatron,
-                              const Datum &hf);
+  std::optional<Datum> present(const Expr &expr,
+                               const std::vector<Datum> &arguments);
   std::optional<Datum> listValue(const Expr &expr);
   std::optional<Datum> comprehension(const Expr &expr);
   std::optional<Datum> indexValue(const Expr &expr);

@@ -39,7 +39,7 @@ Datum fromConfig(const ConfigNode &node) {
 
 const std::vector<std::string> &builtinNames() {
   static const std::vector<std::string> names{
-      "len", "join", "log", "floor", "integers", "min", "max", "exists"};
+      "len", "join", "log", "floor", "integers", "min", "max", "present"};
   return names;
 }
 
@@ -166,8 +166,8 @@ std::optional<Datum> Expressions::builtin(const Expr &expr) {
   if (call.callee == "min" || call.callee == "max")
     return extremum(expr, arguments, call.callee == "max");
   const Datum &first = arguments[0];
-  if (call.callee == "exists")
-    return exists(expr, first, arguments[1]);
+  if (call.callee == "present")
+    return present(expr, arguments);
   if (call.callee == "len") {
     if (const auto *list =
             std::get_if<std::shared_ptr<const ValueList>>(&first.value))
@@ -216,18 +216,24 @@ std::optional<Datum> Expressions::joined(const Expr &expr, const Datum &list) {
   const auto *items =
       std::get_if<std::shared_ptr<const ValueList>>(&list.value);
   if (!items)
-    return fails(expr.where, fmt::format("join needs a list of strings, not {}",
-                                         describe(list)));
+    return fails(
+        expr.where,
+        fmt::format("join needs a list of strings and integers, not {}",
+                    describe(list)));
   std::string text;
   for (const Value &item : **items) {
-    const std::string *part = std::get_if<std::string>(&item);
-    if (!part)
-      return fails(expr.where,
-                   fmt::format("join needs a list of strings, but it holds {}",
-                               describe({item})));
-    if (!step(expr.where, part->size()))
+    std::string part;
+    if (const auto *word = std::get_if<std::string>(&item))
+      part = *word;
+    else if (const auto *number = std::get_if<int64_t>(&item))
+      part = std::to_string(*number);
+    else
+      return fails(expr.where, fmt::format("join needs a list of strings and "
+                                           "integers, but it holds {}",
+                                           describe({item})));
+    if (!step(expr.where, part.size()))
       return std::nullopt;
-    text += *part;
+    text += part;
   }
   return Datum{Value(std::move(text))};
 }
@@ -265,18 +271,34 @@ std::optional<Datum> Expressions::integerList(const Expr &expr,
   return Datum{Value(std::shared_ptr<const ValueList>(std::move(list)))};
 }
 
-/// Whether the checkpoint at hand has a tensor, by its name on the known side;
-/// true where no checkpoint is looked at.
-std::optional<Datum>
-Expressions::exists(const Expr &expr, const Datum &megatron, const Datum &hf) {
-  const Datum &known = oracle.known == Side::Megatron ? megatron : hf;
-  const std::string *name = std::get_if<std::string>(&known.value);
-  if (!name)
+/// The count, or 0 where the source has no tensor below the name of its side.
+/// Where config.json itself gave the count, that is worth a note.
+std::optional<Datum> Expressions::present(const Expr &expr,
+                                          const std::vector<Datum> &arguments) {
+  const Datum &count = arguments[0];
+  const auto *number = std::get_if<int64_t>(&count.value);
+  bool isMegatron = oracle.known == Side::Megatron;
+  const auto *megatron = std::get_if<std::string>(&arguments[1].value),
+             *hf = std::get_if<std::string>(&arguments[2].value);
+  if (!number || !megatron || !hf)
     return fails(expr.where,
-                 fmt::format("exists needs the names of a tensor as strings, "
-                             "Megatron's and Hugging Face's, not {}",
-                             describe(known)));
-  return Datum{Value(!oracle.exists || oracle.exists(*name))};
+                 fmt::format("present needs an integer and two names as "
+                             "strings, Megatron's and Hugging Face's, not {}, "
+                             "{} and {}",
+                             describe(count), describe(arguments[1]),
+                             describe(arguments[2])));
+  const std::string &known = isMegatron ? *megatron : *hf;
+  if (*number == 0 || !oracle.withPrefix ||
+      !oracle.withPrefix(known + ".").empty())
+    return Datum{count.value};
+  if (count.node)
+    absences.insert(
+        fmt::format("{} is {}, but the source has no tensor below {} ({}: {}): "
+                    "converted without",
+                    count.node->path, *number, known,
+                    isMegatron ? "Hugging Face" : "Megatron",
+                    isMegatron ? *hf : *megatron));
+  return Datum{Value(int64_t{0})};
 }
 
 std::optional<Datum> Expressions::listValue(const Expr &expr) {

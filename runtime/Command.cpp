@@ -175,7 +175,12 @@ void CommandLine::addGraph() {
 }
 
 void CommandLine::addSpecs() {
-  CLI::App *command = add("specs", "The families known", "  mbc specs --json");
+  CLI::App *command =
+      add("specs", "The families known, and what of each is supported",
+          "  mbc specs\n"
+          "  mbc specs --json    model types and forms of files as well\n"
+          "A line \"uncertain\" is what the spec itself says that no "
+          "published file or code settles.");
   command->add_option("--spec-path", compile_.specPath,
                       "Directory of specs instead of the shipped ones");
   addOutputOptions(*command, output_, false, false);

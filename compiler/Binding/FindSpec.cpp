@@ -32,7 +32,8 @@ std::vector<SpecEntry> listSpecs(const std::string &directory,
     dsl::ParseResult spec =
         dsl::parseFile(file.path().string(), {directory}, diagnostics);
     if (spec)
-      entries.push_back({file.path().string(), dsl::header(*spec)});
+      entries.push_back(
+          {file.path().string(), dsl::header(*spec), dsl::support(*spec)});
   }
   if (failed)
     diagnostics.error(

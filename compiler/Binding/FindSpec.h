@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/ConfigFacts.h"
 #include "dsl/Parse.h"
+#include "dsl/Support.h"
 
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ namespace mbc::compiler {
 struct SpecEntry {
   std::string path;
   dsl::SpecHeader header;
+  dsl::SpecSupport support;
 };
 
 /// The folder of the shipped specs: share/mbc/specs beside this library's
