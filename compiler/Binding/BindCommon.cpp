@@ -140,7 +140,7 @@ bool isFloat(DType dtype) {
          dtype == DType::BF16;
 }
 
-static std::string nameWithRank(const StoredTensor &tensor) {
+std::string nameWithRank(const StoredTensor &tensor) {
   return tensor.rank.empty() ? std::string(tensor.name)
                              : fmt::format("{} ({})", tensor.name, tensor.rank);
 }

@@ -98,6 +98,9 @@ std::optional<DType> dtypeOption(std::string_view text);
 
 bool isFloat(DType dtype);
 
+/// "NAME (tp0.pp1.ep0)" of a per-rank file, else the name.
+std::string nameWithRank(const StoredTensor &tensor);
+
 /// That two tensors of equal type, stored in one piece each, hold the same
 /// bytes; a row is what one index of dimension 0 holds.
 BoundComparison wholeComparison(const Checkpoint &checkpoint, uint32_t copy,

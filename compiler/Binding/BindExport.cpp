@@ -1,6 +1,7 @@
 #include "compiler/Binding/BindCommon.h"
 #include "compiler/Binding/Coverage.h"
 #include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/MegatronFacts.h"
 #include "compiler/Binding/NameGroups.h"
 #include "compiler/Binding/StoredParts.h"
 
@@ -222,6 +223,9 @@ private:
         fmt::format("; {} in {} has shape {}", instance.megatron.front(),
                     checkpoint.files[first.pieces.front().file].path,
                     toString(types.front().shape));
+    if (std::string known = shapeByArguments(model, instance.megatron.front());
+        !known.empty())
+      error.text += fmt::format("; Megatron's arguments give it {}", known);
     shapeError(mapping, error, diagnostics);
     return false;
   }
@@ -287,7 +291,7 @@ private:
         zero.copyOffset =
             (first - placement.global[0] + placement.local[0]) * zero.rowBytes;
         zero.bytes = (end - first) * zero.rowBytes;
-        zero.copyName = checkpoint.tensors[refs[i].tensor].name;
+        zero.copyName = nameWithRank(checkpoint.tensors[refs[i].tensor]);
         binding.comparisons.push_back(std::move(zero));
       }
   }

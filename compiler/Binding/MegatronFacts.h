@@ -3,6 +3,7 @@
 #include "compiler/Binding/Bind.h"
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -20,6 +21,10 @@ void checkPlacement(const dsl::Model &model, const Binding &binding,
 /// modules that `extra_state` has to name.
 void checkParameters(const dsl::Model &model, const Binding &binding,
                      dsl::Diagnostics &diagnostics);
+
+/// The shape that Megatron's arguments give a parameter, in words; "" where
+/// nothing is known of it.
+std::string shapeByArguments(const dsl::Model &model, const std::string &name);
 
 /// Arguments in `config` against the parameters that the rules give, and
 /// arguments that a decoder needs and `config` does not set.

@@ -228,19 +228,76 @@ bool allKnown(std::string_view name) {
   });
 }
 
+/// The table with a model's arguments filled in.
+class KnownShapes {
+public:
+  explicit KnownShapes(const dsl::Model &model) : arguments(model) {}
+
+  /// Whether a line of the table fits; in any case what it expects, in words.
+  bool fits(const Parameter &known, const Shape &shape,
+            std::string &expected) const {
+    std::vector<std::string> extents;
+    bool all = shape.rank() == known.extents.size();
+    for (size_t dim = 0; dim != known.extents.size(); ++dim) {
+      std::string text(known.extents[dim]);
+      if (text != "*") {
+        // An argument that is not set fits nothing.
+        int64_t value = sum(text).value_or(-1);
+        all = all && shape[dim] == value;
+        if (value >= 0)
+          text += fmt::format(" = {}", value);
+      }
+      extents.push_back(text);
+    }
+    expected = fmt::format("[{}]", fmt::join(extents, ", "));
+    return all;
+  }
+
+  bool isTrue(std::string_view name) const { return arguments.isTrue(name); }
+
+private:
+  std::optional<int64_t> sum(std::string_view text) const {
+    int64_t total = 0;
+    for (auto term : std::views::split(text, std::string_view(" + "))) {
+      int64_t product = 1;
+      for (auto part : std::views::split(term, '*')) {
+        std::string_view word(part.begin(), part.end());
+        std::optional<int64_t> value = factor(word);
+        if (!value)
+          return std::nullopt;
+        product *= *value;
+      }
+      total += product;
+    }
+    return total;
+  }
+
+  std::optional<int64_t> factor(std::string_view word) const {
+    if (word == "gates")
+      return arguments.gates();
+    int64_t number = 0;
+    if (std::from_chars(word.data(), word.data() + word.size(), number).ec ==
+        std::errc())
+      return number;
+    return arguments.integer(word);
+  }
+
+  MegatronArguments arguments;
+};
+
 class Parameters {
 public:
   Parameters(const dsl::Model &model, const Binding &binding,
              dsl::Diagnostics &diagnostics)
       : model(model), binding(binding), diagnostics(diagnostics),
-        arguments(model) {}
+        shapes(model) {}
 
   void check() {
     for (const BoundClass &bound : binding.classes)
       for (size_t k = 0; k != bound.type.megatron.size(); ++k)
         note(bound, k);
     // Then each layer has arguments of its own.
-    bool fitsAnyway = arguments.isTrue("heterogeneous_block_specs");
+    bool fitsAnyway = shapes.isTrue("heterogeneous_block_specs");
     for (const auto &[tail, seen] : byTail)
       if (seen.mapping && (varies(tail) ? !seen.fits && !fitsAnyway : true))
         warn(*seen.mapping, seen.problem);
@@ -294,7 +351,7 @@ private:
       tail = known.tail;
       hasState |= known.hasState;
       std::string expected;
-      isFit |= fits(known, bound.type.megatron[operand].shape, expected);
+      isFit |= shapes.fits(known, bound.type.megatron[operand].shape, expected);
       wanted += (wanted.empty() ? "" : " or ") + expected;
     }
     if (!tail.empty() && isFit)
@@ -309,50 +366,6 @@ private:
     if (tail.empty() && isElsewhere && allKnown(plain))
       warn(mapping, fmt::format("{}: Megatron has no {} at this place", name,
                                 lastTwo(plain)));
-  }
-
-  bool fits(const Parameter &known, const Shape &shape, std::string &expected) {
-    std::vector<std::string> extents;
-    bool all = shape.rank() == known.extents.size();
-    for (size_t dim = 0; dim != known.extents.size(); ++dim) {
-      std::string text(known.extents[dim]);
-      if (text != "*") {
-        // An argument that is not set fits nothing.
-        int64_t value = sum(text).value_or(-1);
-        all = all && shape[dim] == value;
-        if (value >= 0)
-          text += fmt::format(" = {}", value);
-      }
-      extents.push_back(text);
-    }
-    expected = fmt::format("[{}]", fmt::join(extents, ", "));
-    return all;
-  }
-
-  std::optional<int64_t> sum(std::string_view text) const {
-    int64_t total = 0;
-    for (auto term : std::views::split(text, std::string_view(" + "))) {
-      int64_t product = 1;
-      for (auto part : std::views::split(term, '*')) {
-        std::string_view word(part.begin(), part.end());
-        std::optional<int64_t> value = factor(word);
-        if (!value)
-          return std::nullopt;
-        product *= *value;
-      }
-      total += product;
-    }
-    return total;
-  }
-
-  std::optional<int64_t> factor(std::string_view word) const {
-    if (word == "gates")
-      return arguments.gates();
-    int64_t number = 0;
-    if (std::from_chars(word.data(), word.data() + word.size(), number).ec ==
-        std::errc())
-      return number;
-    return arguments.integer(word);
   }
 
   void needState(const std::string &name, const dsl::Mapping &mapping) {
@@ -377,7 +390,7 @@ private:
   const dsl::Model &model;
   const Binding &binding;
   dsl::Diagnostics &diagnostics;
-  MegatronArguments arguments;
+  KnownShapes shapes;
   std::map<std::string_view, Seen> byTail;
   std::set<std::string> states, stateless;
   std::map<std::string, std::pair<const dsl::Mapping *, std::string>> stateOf;
@@ -388,6 +401,19 @@ private:
 void checkParameters(const dsl::Model &model, const Binding &binding,
                      dsl::Diagnostics &diagnostics) {
   Parameters(model, binding, diagnostics).check();
+}
+
+std::string shapeByArguments(const dsl::Model &model, const std::string &name) {
+  KnownShapes shapes(model);
+  std::string wanted;
+  for (const Parameter &known : parameters()) {
+    if (!endsIn(withoutExpert(name), known.tail))
+      continue;
+    std::string expected;
+    shapes.fits(known, {}, expected);
+    wanted += (wanted.empty() ? "" : " or ") + expected;
+  }
+  return wanted;
 }
 
 } // namespace mbc::compiler

@@ -133,8 +133,8 @@ TEST(Check, R4_AnOperationHasItsArguments) {
             "'reshape' takes 2 arguments, 1 is given\n");
   EXPECT_EQ(findings("a <- deinterleave(b, [1, 2])\n"),
             "'deinterleave' takes 3 arguments, 2 are given\n");
-  EXPECT_EQ(findings("let x = exists(\"a\")\nlet y = len(x)\n"),
-            "'exists' takes 2 arguments, 1 is given\n");
+  EXPECT_EQ(findings("let x = present(\"a\")\nlet y = len(x)\n"),
+            "'present' takes 3 arguments, 1 is given\n");
 }
 
 TEST(Check, R10_OnlyConcatAndStackRepeatAndHaveADim) {

@@ -183,18 +183,43 @@ TEST(Evaluate, R17_AnOptionalRuleIsDroppedWhereItsTensorIsAbsent) {
             "a <- x\n");
 }
 
-TEST(Evaluate, AConditionMayAskWhatTheSourceHas) {
-  std::string spec =
-      withModel("if exists(\"a\", \"x\") { a <- x } else { b <- y }\n");
-  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"x"}).model), "a <- x\n");
-  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}).model), "b <- y\n");
-  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"a"}, Side::Megatron).model),
-            "a <- x\n");
-  EXPECT_TRUE(
-      evaluateText(withModel("if exists(1, 2) { a <- x }\n"))
-          .text.starts_with("t.mbspec:3:4: error: exists needs the names of a "
-                            "tensor as strings, Megatron's and Hugging "
-                            "Face's, not 2\n"));
+TEST(Evaluate, WhatTheSourceDoesNotHaveCountsAsNone) {
+  std::string spec = withModel("for t in 0..present(hf.n, \"m.0\", "
+                               "join([\"x.\", 1+1])) { m.{t} <- x.{t+2} }\n");
+  auto at = [&](const std::set<std::string> &names, Side known) {
+    return evaluateText(spec, R"({"n": 2})", names, known).model;
+  };
+  const std::string both = "m.0 <- x.2\nm.1 <- x.3\n";
+  EXPECT_EQ(rulesOf(at({"x.2.w"}, Side::Hf)), both);
+  EXPECT_EQ(rulesOf(at({"m.0.w"}, Side::Megatron)), both);
+  // Neither a name that begins alike nor one of the other side counts.
+  for (const char *name : {"x.20.w", "m.0.w", "x.2"}) {
+    const Model model = at({name}, Side::Hf);
+    EXPECT_EQ(rulesOf(model), "") << name;
+    EXPECT_EQ(model.absences,
+              std::vector<std::string>{
+                  "n is 2, but the source has no tensor below x.2 (Megatron: "
+                  "m.0): converted without"});
+  }
+  EXPECT_EQ(at({}, Side::Megatron).absences.at(0),
+            "n is 2, but the source has no tensor below m.0 (Hugging Face: "
+            "x.2): converted without");
+}
+
+TEST(Evaluate, OnlyWhatConfigJsonCountsIsMissed) {
+  std::string spec = withModel(
+      "for t in 0..present(hf.n ?? 1, \"m\", \"x\") { m.{t} <- x.{t} }\n");
+  for (const char *config : {"{}", R"({"n": 0})"}) {
+    const Model model = evaluateText(spec, config, {"y"}).model;
+    EXPECT_EQ(rulesOf(model), "");
+    EXPECT_TRUE(model.absences.empty()) << config;
+  }
+  EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"x.0"}).model), "m.0 <- x.0\n");
+  EXPECT_TRUE(evaluateText(withModel("for t in 0..present(1, 2, \"x\") { }\n"))
+                  .text.starts_with(
+                      "t.mbspec:3:13: error: present needs an integer and two "
+                      "names as strings, Megatron's and Hugging Face's, not 1, "
+                      "2 and \"x\"\n"));
 }
 
 TEST(Evaluate, AlternatingSectionsHaveGroupsAndRows) {

@@ -5,6 +5,7 @@
 #include "tests/end-to-end/Scratch.h"
 
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -38,9 +39,36 @@ protected:
     return {};
   }
 
-  void expectSourceBack() {
+  /// Overwrites bytes of a parameter of one rank.
+  void change(const std::string &rank, const std::string &name, uint64_t offset,
+              const std::string &bytes) const {
+    for (const Json &row : listing())
+      if (row["name"] == name && row["rank"] == rank)
+        return overwrite(scratch_ / "mg/release/" +
+                             row["file"].get<std::string>(),
+                         row["offset"].get<uint64_t>() + offset, bytes);
+    ADD_FAILURE() << rank << " has no " << name;
+  }
+
+  /// Megatron's names that some rank holds.
+  std::set<std::string> names() const {
+    std::set<std::string> found;
+    for (const Json &row : listing())
+      found.insert(row["name"].get<std::string>());
+    return found;
+  }
+
+  Outcome exportBack(const std::vector<std::string> &options = {}) const {
     std::filesystem::remove_all(scratch_ / "back");
-    ASSERT_EQ(mbc({"convert", scratch_ / "mg", scratch_ / "back"}).status, 0);
+    std::vector<std::string> call = {"convert", scratch_ / "mg",
+                                     scratch_ / "back"};
+    call.insert(call.end(), options.begin(), options.end());
+    return mbc(call);
+  }
+
+  void expectSourceBack() {
+    const Outcome done = exportBack();
+    ASSERT_EQ(done.status, 0) << done.err;
     EXPECT_EQ(difference(model_.tensors(), readSafetensors(scratch_ / "back")),
               "");
   }

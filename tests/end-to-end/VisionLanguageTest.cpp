@@ -152,10 +152,7 @@ protected:
     const Outcome done = import();
     EXPECT_EQ(done.status, 0) << done.err;
     expectSourceBack();
-    std::set<std::string> names;
-    for (const Json &row : listing())
-      names.insert(row["name"].get<std::string>());
-    return names;
+    return names();
   }
 };
 

@@ -1,0 +1,227 @@
+#include "tests/end-to-end/Fixture.h"
+#include "tests/end-to-end/Process.h"
+#include "tests/end-to-end/Scratch.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+// config.json as people find it: of another model, of another level, with
+// numbers that JSON does not have, and back again as it was.
+
+namespace mbc::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ConfigDrift : public testing::Test {
+protected:
+  Outcome check(const HfModel &model) {
+    write(model);
+    return mbc({"check", scratch_ / "hf"});
+  }
+
+  void write(const HfModel &model) {
+    for (const char *folder : {"hf", "mg", "back"})
+      fs::remove_all(scratch_ / folder);
+    model.write(scratch_ / "hf");
+  }
+
+  /// The text of config.json, there and back.
+  std::string thereAndBack(const std::string &text) {
+    writeText(scratch_ / "hf/config.json", text);
+    const Outcome there = mbc({"convert", scratch_ / "hf", scratch_ / "mg"});
+    EXPECT_EQ(there.status, 0) << there.err;
+    said_ = there.err;
+    const Outcome back = mbc({"convert", scratch_ / "mg", scratch_ / "back"});
+    EXPECT_EQ(back.status, 0) << back.err;
+    said_ += back.err;
+    return readText(scratch_ / "back/config.json");
+  }
+
+  static std::string replaced(std::string text, const std::string &old,
+                              const std::string &with) {
+    const size_t at = text.find(old);
+    EXPECT_NE(at, std::string::npos) << old;
+    return at == std::string::npos ? text : text.replace(at, old.size(), with);
+  }
+
+  /// The pickled value behind a name in the arguments of a torch_dist, past
+  /// the place where the pickle keeps the name.
+  std::string argument(const std::string &name, size_t bytes) const {
+    const std::string file = readText(scratch_ / "mg/release/common.pt");
+    const size_t at = file.find(name);
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? ""
+                                   : file.substr(at + name.size() + 2, bytes);
+  }
+
+  Scratch scratch_;
+  std::string said_;
+};
+
+TEST_F(ConfigDrift, EveryFieldComesBackAsItWasWritten) {
+  HfModel model = fixture("glm_moe_dsa");
+  model.config["max_position_embeddings"] = 1048576;
+  model.config["rope_parameters"]["rope_theta"] = 8000000.5;
+  write(model);
+  const std::string text =
+      replaced(model.config.dump(1), "{\n",
+               "{\n \"x_vendor\": {\"a\": [1, 2.50, null]},\n"
+               " \"x_large\": 100000000000000001,\n");
+  EXPECT_EQ(thereAndBack(text), text);
+  EXPECT_TRUE(said_.contains("x_vendor is read by nothing")) << said_;
+  // What does not fit a float keeps its last digit on the way, too.
+  EXPECT_EQ(argument("max_position_embeddings", 5),
+            std::string("J\x00\x00\x10\x00", 5));
+}
+
+TEST_F(ConfigDrift, OnlyTheQuantisationLeavesWithTheScales) {
+  const HfModel model = fixture("glm_moe_dsa_fp8");
+  write(model);
+  Json back = Json::parse(thereAndBack(model.config.dump(1)));
+  EXPECT_TRUE(said_.contains("quantization_config is removed")) << said_;
+  Json expected = model.config;
+  expected.erase("quantization_config");
+  EXPECT_EQ(back, expected);
+}
+
+// A window of 4 is the query's own position and three before it.
+TEST_F(ConfigDrift, AWindowCountsTheQueryItselfInHuggingFaceOnly) {
+  for (const char *name : {"mistral", "gpt_oss"}) {
+    SCOPED_TRACE(name);
+    HfModel model = fixture(name);
+    model.config["sliding_window"] = 4;
+    write(model);
+    EXPECT_EQ(Json::parse(thereAndBack(model.config.dump(1))), model.config);
+    // The list (3, 0).
+    EXPECT_EQ(argument("window_size", 7), std::string("](K\x03K\x00"
+                                                      "e",
+                                                      7));
+    model.config["sliding_window"] = nullptr;
+    write(model);
+    EXPECT_EQ(Json::parse(thereAndBack(model.config.dump(1))), model.config);
+    EXPECT_EQ(argument("window_size", 1), "N");
+  }
+}
+
+TEST_F(ConfigDrift, ArchitecturesThatAreNoneOfOursLeadToTheModelType) {
+  HfModel model = fixture("llama");
+  const std::pair<Json, const char *> cases[] = {
+      {{"LlamaModel"}, "[LlamaModel]"},
+      {Json::array(), "[]"},
+      {nullptr, "[]"},
+      {{"LlamaForCausalLm"}, "[LlamaForCausalLm]"}};
+  for (const auto &[architectures, shown] : cases) {
+    model.config["architectures"] = architectures;
+    const Outcome outcome = check(model);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.err.contains(
+        std::string("note: architectures is ") + shown +
+        "; the spec llama was found by model_type \"llama\""))
+        << outcome.err;
+  }
+  model.config["architectures"] = {"LlamaForCausalLM", "Other"};
+  const Outcome outcome = check(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("[LlamaForCausalLM, Other]")) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("--spec FILE")) << outcome.err;
+}
+
+TEST_F(ConfigDrift, PythonsNumbersStayAndCountForNothingElse) {
+  const HfModel model = fixture("llama");
+  const std::string text = model.config.dump(1);
+  const std::pair<std::string, std::string> fields[] = {
+      {"\"initializer_range\": 0.02", "\"initializer_range\": NaN"},
+      {"\"rope_theta\": 10000.0", "\"rope_theta\": Infinity"}};
+  for (const auto &[field, strange] : fields) {
+    write(model);
+    const std::string changed = replaced(text, field, strange);
+    EXPECT_EQ(thereAndBack(changed), changed);
+    EXPECT_TRUE(said_.contains("its args say None")) << said_;
+  }
+  write(model);
+  writeText(scratch_ / "hf/config.json",
+            replaced(text, "\"num_key_value_heads\": 2",
+                     "\"num_key_value_heads\": NaN"));
+  const Outcome outcome = mbc({"check", scratch_ / "hf"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("num_key_value_heads (NaN)")) << outcome.err;
+}
+
+TEST_F(ConfigDrift, AByteOrderMarkIsReadAndATrailingCommaIsShown) {
+  const HfModel model = fixture("llama");
+  write(model);
+  const std::string text = model.config.dump(1);
+  writeText(scratch_ / "hf/config.json", "\xef\xbb\xbf" + text);
+  EXPECT_EQ(mbc({"check", scratch_ / "hf"}).status, 0);
+  writeText(scratch_ / "hf/config.json", replaced(text, "\n}", ",\n}"));
+  const Outcome outcome = mbc({"check", scratch_ / "hf"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("config.json, line ")) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains(", column 1")) << outcome.err;
+}
+
+// A range, not a line a tensor, and what it may mean.
+TEST_F(ConfigDrift, LayersTooManyOrTooFewAreARange) {
+  HfModel model = fixture("qwen2");
+  model.config["num_hidden_layers"] = 5;
+  const std::string both =
+      "config.json and the files may belong to different models";
+  Outcome outcome = check(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("all of them are in layers 3 to 4: " + both))
+      << outcome.err;
+  model.config["num_hidden_layers"] = 1;
+  outcome = check(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("all of them are in layers 1 to 2: " + both))
+      << outcome.err;
+}
+
+// The text's own part gives its geometry, the whole model the tie of its head.
+TEST_F(ConfigDrift, NestedPartsAndTheTopThatContradictAreBothSaid) {
+  for (const char *name : {"qwen3_vl", "glm4v", "mistral3"}) {
+    SCOPED_TRACE(name);
+    HfModel model = fixture(name);
+    ASSERT_FALSE(model.config.value("tie_word_embeddings", false));
+    model.config["tie_word_embeddings"] = false;
+    model.config["text_config"]["tie_word_embeddings"] = true;
+    model.config["hidden_size"] = 32;
+    const std::string width = model.config["text_config"]["hidden_size"].dump();
+    const Outcome outcome = check(model);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.err.contains("hidden_size is 32, text_config.hidden_"
+                                     "size is " +
+                                     width + "; the second is used"))
+        << outcome.err;
+    EXPECT_TRUE(outcome.err.contains(
+        "tie_word_embeddings is false, text_config.tie_word_embeddings is "
+        "true; the first is used"))
+        << outcome.err;
+    // The head is there and is read.
+    const Outcome done = mbc({"convert", scratch_ / "hf", scratch_ / "mg"});
+    ASSERT_EQ(done.status, 0) << done.err;
+    EXPECT_TRUE(
+        mbc({"ls", scratch_ / "mg"}).out.contains("output_layer.weight"));
+  }
+}
+
+/// A torch_dist without anything of ours: what is left is Megatron's own.
+TEST_F(ConfigDrift, APlainCheckpointIsReadWithTheConfigGiven) {
+  const HfModel model = fixture("qwen3");
+  write(model);
+  ASSERT_EQ(mbc({"convert", scratch_ / "hf", scratch_ / "mg"}).status, 0);
+  fs::remove_all(scratch_ / "mg/release/mbc");
+  Outcome outcome = mbc({"convert", scratch_ / "mg", scratch_ / "back"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("--hf-config DIR")) << outcome.err;
+  outcome = mbc({"convert", scratch_ / "mg", scratch_ / "back", "--hf-config",
+                 scratch_ / "hf"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+} // namespace
+} // namespace mbc::test
