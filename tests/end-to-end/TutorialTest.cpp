@@ -104,7 +104,7 @@ TEST_F(Tutorial, GivesASpecThatHoldsAndLosesNothing) {
 
   for (const std::string &command : commands) {
     const Outcome outcome = runLine(command);
-    EXPECT_EQ(outcome.status, 0) << command << "\n" << outcome.err << spec;
+    ASSERT_EQ(outcome.status, 0) << command << "\n" << outcome.err << spec;
     // Neither a finding nor a note.
     if (command.starts_with("mbc check")) {
       EXPECT_EQ(outcome.err, "") << command;
