@@ -15,7 +15,8 @@
 namespace mbc {
 
 enum class Format : uint8_t {
-  Safetensors, ///< Hugging Face directory: config.json + *.safetensors
+  Safetensors, ///< Hugging Face directory: config.json + *.safetensors, or
+               ///< + pytorch_model*.bin
   TorchDist,   ///< Megatron distributed checkpoint (PyTorch DCP)
   TorchRanks,  ///< Megatron per-rank `torch` files (mp_rank_*)
 };

@@ -3,6 +3,7 @@
 #include "runtime/File.h"
 #include "runtime/HfIndex.h"
 #include "runtime/Safetensors.h"
+#include "runtime/TorchFile.h"
 
 #include <array>
 #include <charconv>
@@ -17,7 +18,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view indexName = "model.safetensors.index.json";
+/// How the weights of a directory are stored.
+struct WeightKind {
+  std::string_view prefix, suffix; ///< of the files' names
+  std::string_view single;         ///< the file of a model that has one
+  std::string_view index;
+  bool isStateDict = false; ///< written by torch.save
+};
+constexpr WeightKind safetensors{"", ".safetensors", "model.safetensors",
+                                 "model.safetensors.index.json"};
+constexpr WeightKind stateDicts{"pytorch_model", ".bin", "pytorch_model.bin",
+                                "pytorch_model.bin.index.json", true};
+
+bool isOf(const WeightKind &kind, std::string_view name) {
+  return name == kind.index ||
+         (name.starts_with(kind.prefix) && name.ends_with(kind.suffix));
+}
 
 bool isWeightFile(std::string_view name) {
   constexpr std::array<std::string_view, 9> suffixes = {
@@ -46,17 +62,26 @@ Result<std::vector<std::string>> listFiles(const std::string &directory) {
   return names;
 }
 
-/// Without an index: the safetensors files, which must be all of a set
+/// What is there; safetensors where both are.
+const WeightKind &kindOf(const std::vector<std::string> &names) {
+  for (const WeightKind *kind : {&safetensors, &stateDicts})
+    for (const std::string &name : names)
+      if (isOf(*kind, name))
+        return *kind;
+  return safetensors;
+}
+
+/// Without an index: the files of the kind, which must be all of a set
 /// `...-00001-of-00003.safetensors` if they are named like one.
 Result<std::vector<std::string>>
-weightFilesWithoutIndex(const std::string &directory,
+weightFilesWithoutIndex(const std::string &directory, const WeightKind &kind,
                         const std::vector<std::string> &names) {
   std::vector<std::string> files;
   std::map<std::string, std::pair<long, long>> sets; // stem -> found, announced
   for (const std::string &name : names) {
-    if (name == "model.safetensors")
+    if (name == kind.single)
       return std::vector<std::string>{name};
-    if (!name.ends_with(".safetensors"))
+    if (!isOf(kind, name))
       continue;
     files.push_back(name);
     if (size_t of = name.rfind("-of-"); of != std::string::npos && of >= 6) {
@@ -69,22 +94,60 @@ weightFilesWithoutIndex(const std::string &directory,
   }
   for (const auto &[stem, set] : sets)
     if (set.first != set.second)
-      return fail("{}: has {} of the {} files {}-*.safetensors, and no {}",
-                  directory, set.first, set.second, stem, indexName);
+      return fail("{}: has {} of the {} files {}-*{}, and no {}", directory,
+                  set.first, set.second, stem, kind.suffix, kind.index);
   if (files.empty())
-    return fail("{}: has no *.safetensors file (other weight formats are not "
-                "read: save the model as safetensors)",
+    return fail("{}: has neither *.safetensors nor pytorch_model*.bin (other "
+                "weight formats are not read: save the model as safetensors)",
                 directory);
   return files;
 }
 
+/// Reads headers of either kind; not thread-safe.
+class HeaderReader {
+public:
+  Result<std::vector<StoredTensor>> read(const InputFile &file, uint32_t number,
+                                         const WeightKind &kind) {
+    return kind.isStateDict ? readStateDict(file, number)
+                            : safetensors_.read(file, number);
+  }
+
+  /// What the tensors point to.
+  std::vector<std::shared_ptr<const HeaderStore>> stores() const {
+    return {safetensors_.store(), store_};
+  }
+
+private:
+  Result<std::vector<StoredTensor>> readStateDict(const InputFile &file,
+                                                  uint32_t number) {
+    Result<std::vector<TorchTensor>> tensors = mbc::readStateDict(file);
+    if (!tensors)
+      return std::unexpected(tensors.error());
+    std::vector<StoredTensor> stored;
+    for (const TorchTensor &tensor : *tensors) {
+      StoredTensor &added = stored.emplace_back();
+      added.name = store_->keep(std::string_view(tensor.name));
+      added.shape = store_->keep(tensor.shape);
+      added.dtype = tensor.dtype;
+      StoredPiece piece{number, tensor.offset,
+                        store_->keep(Shape::zeros(tensor.shape.rank())),
+                        added.shape};
+      added.pieces = store_->keep(std::span(&std::as_const(piece), 1));
+    }
+    return stored;
+  }
+
+  SafetensorsReader safetensors_;
+  std::shared_ptr<HeaderStore> store_ = std::make_shared<HeaderStore>();
+};
+
 /// Opens the files and reads their headers side by side; the first failure in
 /// the order of the files is returned.
-Result<void> readHeaders(Checkpoint &checkpoint,
+Result<void> readHeaders(Checkpoint &checkpoint, const WeightKind &kind,
                          const std::vector<std::string> &files) {
   std::vector<Result<std::vector<StoredTensor>>> read(files.size());
   checkpoint.files.resize(files.size());
-  tbb::enumerable_thread_specific<SafetensorsReader> readers;
+  tbb::enumerable_thread_specific<HeaderReader> readers;
   tbb::parallel_for(size_t{0}, files.size(), [&](size_t i) {
     Result<InputFile> file =
         InputFile::open(joinPath(checkpoint.root, files[i]));
@@ -93,10 +156,11 @@ Result<void> readHeaders(Checkpoint &checkpoint,
       return;
     }
     checkpoint.files[i] = {files[i], file->size()};
-    read[i] = readers.local().read(*file, static_cast<uint32_t>(i));
+    read[i] = readers.local().read(*file, static_cast<uint32_t>(i), kind);
   });
-  for (const SafetensorsReader &reader : readers)
-    checkpoint.stores.push_back(reader.store());
+  for (const HeaderReader &reader : readers)
+    for (auto &store : reader.stores())
+      checkpoint.stores.push_back(std::move(store));
   size_t count = 0;
   for (auto &tensors : read) {
     if (!tensors)
@@ -147,7 +211,8 @@ std::string withCount(const std::string &list, size_t count) {
   return count > 20 ? fmt::format("{} and {} more", list, count - 20) : list;
 }
 
-Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index) {
+Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index,
+                              std::string_view indexName) {
   std::string wrong, unlisted;
   size_t wrongCount = 0, unlistedCount = 0;
   std::vector<bool> listed(checkpoint.tensors.size());
@@ -185,7 +250,7 @@ Result<void> compareWithIndex(Checkpoint &checkpoint, const HfIndex &index) {
 }
 
 Result<void> checkNamedFiles(const std::string &directory,
-                             const HfIndex &index) {
+                             std::string_view indexName, const HfIndex &index) {
   for (uint32_t i = 0; i != index.files.size(); ++i) {
     std::error_code error;
     fs::file_status status =
@@ -230,35 +295,36 @@ Result<Checkpoint> openHfDirectory(const std::string &directory) {
     return std::unexpected(names ? sidecars.error() : names.error());
   checkpoint.sidecars = std::move(*sidecars);
 
+  const WeightKind &kind = kindOf(*names);
   std::optional<HfIndex> index;
   std::vector<std::string> files;
-  if (fs::exists(joinPath(directory, indexName))) {
-    Result<HfIndex> read = readHfIndex(joinPath(directory, indexName));
+  if (std::string path = joinPath(directory, kind.index); fs::exists(path)) {
+    Result<HfIndex> read = readHfIndex(path, kind.suffix);
     if (!read)
       return std::unexpected(read.error());
-    if (auto good = checkNamedFiles(directory, *read); !good)
+    if (auto good = checkNamedFiles(directory, kind.index, *read); !good)
       return std::unexpected(good.error());
     files = read->files;
     index = std::move(*read);
     for (const std::string &name : *names)
-      if (name.ends_with(".safetensors") &&
+      if (name != kind.index && isOf(kind, name) &&
           std::find(files.begin(), files.end(), name) == files.end())
         checkpoint.notes.push_back(fmt::format(
-            "{} is not named by {} and was not read.", name, indexName));
+            "{} is not named by {} and was not read.", name, kind.index));
   } else {
-    auto found = weightFilesWithoutIndex(directory, *names);
+    auto found = weightFilesWithoutIndex(directory, kind, *names);
     if (!found)
       return std::unexpected(found.error());
     files = std::move(*found);
   }
 
-  if (auto read = readHeaders(checkpoint, files); !read)
+  if (auto read = readHeaders(checkpoint, kind, files); !read)
     return std::unexpected(read.error());
   checkpoint.indexNames();
   if (auto good = checkNames(checkpoint); !good)
     return std::unexpected(good.error());
   if (index)
-    if (auto good = compareWithIndex(checkpoint, *index); !good)
+    if (auto good = compareWithIndex(checkpoint, *index, kind.index); !good)
       return std::unexpected(good.error());
   return checkpoint;
 }

@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint64_t maxIndexBytes = uint64_t{1} << 30;
 
-/// Why a file name of an index is refused, or null.
-const char *refusal(std::string_view name) {
+/// Why a file name of an index is refused, or "".
+std::string refusal(std::string_view name, std::string_view suffix) {
   if (name.empty())
     return "is empty";
   if (name.front() == '/')
     return "is an absolute path; it must be a file name beside the index";
-  if (!name.ends_with(".safetensors"))
-    return "does not end in .safetensors";
+  if (!name.ends_with(suffix))
+    return fmt::format("does not end in {}", suffix);
   for (size_t begin = 0; begin <= name.size();) {
     size_t end = std::min(name.find('/', begin), name.size());
     std::string_view segment = name.substr(begin, end - begin);
@@ -26,12 +26,12 @@ const char *refusal(std::string_view name) {
       return "leaves its directory; it must be a file name beside the index";
     begin = end + 1;
   }
-  return nullptr;
+  return {};
 }
 
 } // namespace
 
-Result<HfIndex> readHfIndex(const std::string &path) {
+Result<HfIndex> readHfIndex(const std::string &path, std::string_view suffix) {
   Result<std::string> text =
       readWholeFile(path, maxIndexBytes, simdjson::SIMDJSON_PADDING);
   if (!text)
@@ -70,7 +70,7 @@ Result<HfIndex> readHfIndex(const std::string &path) {
       auto [known, isNew] =
           numbers.try_emplace(name, static_cast<uint32_t>(index.files.size()));
       entry.file = known->second;
-      if (const char *why = refusal(name))
+      if (std::string why = refusal(name, suffix); !why.empty())
         return fail("{}: tensor {}: the file name \"{}\" {}", path,
                     entry.tensor, name, why);
       if (isNew)

@@ -10,7 +10,8 @@
 
 namespace mbc {
 
-/// `model.safetensors.index.json`.
+/// `model.safetensors.index.json`, and `pytorch_model.bin.index.json` of older
+/// models.
 struct HfIndex {
   struct Entry {
     std::string_view tensor;
@@ -25,7 +26,7 @@ struct HfIndex {
 };
 
 /// Reads an index. A file name that is absolute, has `..` in it or does not end
-/// in .safetensors is refused; nothing it names is opened.
-Result<HfIndex> readHfIndex(const std::string &path);
+/// in `suffix` is refused; nothing it names is opened.
+Result<HfIndex> readHfIndex(const std::string &path, std::string_view suffix);
 
 } // namespace mbc

@@ -4,7 +4,7 @@
 #include "runtime/MegatronFolder.h"
 #include "runtime/MegatronNames.h"
 #include "runtime/PickleTensor.h"
-#include "runtime/TorchArchive.h"
+#include "runtime/TorchFile.h"
 #include "runtime/TorchRanksLayout.h"
 
 #include <algorithm>
@@ -23,38 +23,31 @@ constexpr std::string_view weightsName = "model_optim_rng.pt";
 
 /// A tensor as a file of one rank has it.
 struct RankTensor {
-  std::string key;
-  DType dtype = DType::F32;
-  Shape shape;
-  uint64_t offset = 0; ///< of the data, in bytes from the start of the file
+  int64_t chunk = 0; ///< of the stage's model chunks
+  TorchTensor stored;
 };
 
-/// One file: its common state and the tensors of `model`.
+/// One file: its common state and the tensors of `model`, or of `model0`,
+/// `model1` ... where a stage has several chunks.
 struct RankContent {
   uint64_t size = 0;
+  int64_t chunks = 1;
   Json common;
   std::vector<RankTensor> tensors;
 };
 
-Result<RankTensor> readRankTensor(const TorchArchive &archive,
-                                  const PickleTree &tree, std::string_view key,
-                                  PickleValue value) {
-  const std::string &path = archive.file().path();
-  Result<PickledTensor> pickled = readTensor(tree, value, path, key);
-  if (!pickled)
-    return std::unexpected(pickled.error());
-  Result<ArchiveEntry> data =
-      archive.find(fmt::format("data/{}", pickled->key));
-  if (!data)
-    return fail("tensor {}: {}", key, data.error().message);
-  uint64_t width = byteSize(pickled->dtype);
-  uint64_t skip = static_cast<uint64_t>(pickled->storageOffset) * width;
-  uint64_t bytes = static_cast<uint64_t>(pickled->shape.elements()) * width;
-  if (skip > data->size || bytes > data->size - skip)
-    return fail("{}: tensor {}: needs {} bytes, its storage has {}", path, key,
-                skip + bytes, data->size);
-  return RankTensor{std::string(key), pickled->dtype, pickled->shape,
-                    data->offset + skip};
+std::vector<PickleValue> modelChunks(const PickleTree &tree) {
+  PickleValue whole = tree.field(tree.root(), "model");
+  if (whole.kind == PickleKind::Dict)
+    return {whole};
+  std::vector<PickleValue> chunks;
+  for (;;) {
+    PickleValue chunk =
+        tree.field(tree.root(), fmt::format("model{}", chunks.size()));
+    if (chunk.kind != PickleKind::Dict)
+      return chunks;
+    chunks.push_back(chunk);
+  }
 }
 
 Result<RankContent> readRankFile(const std::string &path) {
@@ -76,18 +69,22 @@ Result<RankContent> readRankFile(const std::string &path) {
   if (!common)
     return std::unexpected(common.error());
   content.common = std::move(*common);
-  PickleValue model = tree->field(tree->root(), "model");
-  if (model.kind != PickleKind::Dict)
+  std::vector<PickleValue> models = modelChunks(*tree);
+  if (models.empty())
     return fail("{}: has no dict \"model\"", path);
-  std::span<const PickleValue> items = tree->items(model);
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (!isTensor(*tree, items[i + 1])) // _extra_state
-      continue;
-    auto tensor =
-        readRankTensor(*archive, *tree, tree->text(items[i]), items[i + 1]);
-    if (!tensor)
-      return std::unexpected(tensor.error());
-    content.tensors.push_back(std::move(*tensor));
+  content.chunks = static_cast<int64_t>(models.size());
+  for (int64_t chunk = 0; chunk != content.chunks; ++chunk) {
+    std::span<const PickleValue> items =
+        tree->items(models[static_cast<size_t>(chunk)]);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (!isTensor(*tree, items[i + 1])) // _extra_state
+        continue;
+      Result<TorchTensor> tensor =
+          placeTensor(*archive, *tree, tree->text(items[i]), items[i + 1]);
+      if (!tensor)
+        return std::unexpected(tensor.error());
+      content.tensors.push_back({chunk, std::move(*tensor)});
+    }
   }
   return content;
 }
@@ -101,10 +98,11 @@ std::string parameterName(std::string name) {
   return name;
 }
 
-int64_t localLayers(const RankContent &content) {
+int64_t localLayers(const RankContent &content, int64_t chunk) {
   int64_t layers = 0;
   for (const RankTensor &tensor : content.tensors)
-    if (auto layer = parseMegatronName(tensor.key).layer)
+    if (auto layer = parseMegatronName(tensor.stored.name).layer;
+        layer && tensor.chunk == chunk)
       layers = std::max(layers, *layer + 1);
   return layers;
 }
@@ -114,7 +112,7 @@ Result<int64_t> localExperts(const RankContent &content, const RankSizes &sizes,
                              const std::string &path) {
   int64_t experts = 0;
   for (const RankTensor &tensor : content.tensors)
-    if (auto expert = parseMegatronName(tensor.key).expert)
+    if (auto expert = parseMegatronName(tensor.stored.name).expert)
       experts = std::max(experts, *expert + 1);
   if (experts != 0 && sizes.experts != 0 && experts * sizes.ep != sizes.experts)
     return fail("{}: has {} experts, the saved arguments say {} over EP {}",
@@ -122,25 +120,36 @@ Result<int64_t> localExperts(const RankContent &content, const RankSizes &sizes,
   return experts;
 }
 
-/// The first layer of each stage, counted over the model. Stages are as long
-/// as their files say, which is right for any pipeline layout; together they
-/// must have the layers of the arguments.
+/// The first layer of each chunk of the model, counted over the model; chunk c
+/// stands on stage c mod PP. Chunks are as long as their files say, which is
+/// right for any pipeline layout; together they must have the layers of the
+/// arguments.
 Result<std::vector<int64_t>>
-stageStarts(const std::string &root, const RankSizes &sizes,
+chunkStarts(const std::string &root, const RankSizes &sizes,
             const std::vector<RankFile> &files,
             const std::vector<RankContent> &contents) {
-  std::vector<int64_t> starts = {0};
+  for (size_t i = 0; i != files.size(); ++i)
+    if (contents[i].chunks != sizes.vpp)
+      return fail("{}: {} has {} model chunks, the saved arguments say {}",
+                  root, files[i].path, contents[i].chunks, sizes.vpp);
+  std::vector<std::optional<int64_t>> layers(
+      static_cast<size_t>(sizes.pp * sizes.vpp));
   for (size_t i = 0; i != files.size(); ++i) {
-    int64_t layers = localLayers(contents[i]);
-    bool firstOfStage = i == 0 || files[i].place.pp != files[i - 1].place.pp;
-    if (firstOfStage)
-      starts.push_back(starts.back() + layers);
-    else if (starts.back() - starts[starts.size() - 2] != layers)
-      return fail("{}: {} has {} decoder layers, the other files of pipeline "
-                  "stage {} have {}",
-                  root, files[i].path, layers, files[i].place.pp,
-                  starts.back() - starts[starts.size() - 2]);
+    for (int64_t chunk = 0; chunk != sizes.vpp; ++chunk) {
+      auto &known =
+          layers[static_cast<size_t>(chunk * sizes.pp + files[i].place.pp)];
+      int64_t here = localLayers(contents[i], chunk);
+      if (!known)
+        known = here;
+      else if (*known != here)
+        return fail("{}: {} has {} decoder layers, the other files of pipeline "
+                    "stage {} have {}",
+                    root, files[i].path, here, files[i].place.pp, *known);
+    }
   }
+  std::vector<int64_t> starts = {0};
+  for (const std::optional<int64_t> &count : layers)
+    starts.push_back(starts.back() + count.value_or(0));
   if (sizes.layers != 0 && starts.back() != sizes.layers)
     return fail("{}: the stages hold {} decoder layers, the saved arguments "
                 "say {}",
@@ -161,25 +170,27 @@ std::string globalName(const std::string &key, int64_t firstLayer,
   return renumber(name, layer, expert);
 }
 
-/// Adds the tensors of file `number`.
+/// Adds the tensors of file `number`. `firstLayer`: of each of its chunks.
 void addTensors(std::vector<StoredTensor> &tensors, HeaderStore &store,
                 const RankContent &content, uint32_t number,
-                std::string_view rank, int64_t firstLayer,
+                std::string_view rank, const std::vector<int64_t> &firstLayer,
                 int64_t firstExpert) {
   std::string_view keptRank = store.keep(rank);
-  for (const RankTensor &local : content.tensors) {
+  for (const RankTensor &tensor : content.tensors) {
+    const TorchTensor &local = tensor.stored;
     const Shape *shape = store.keep(local.shape);
     StoredPiece piece{number, local.offset,
                       store.keep(Shape::zeros(shape->rank())), shape};
-    std::string name = globalName(local.key, firstLayer, firstExpert);
-    StoredTensor &tensor = tensors.emplace_back();
-    tensor.name = store.keep(name);
-    tensor.shape = shape;
-    tensor.dtype = local.dtype;
-    tensor.pieces = store.keep(std::span(&std::as_const(piece), 1));
-    if (name != local.key)
-      tensor.key = store.keep(local.key);
-    tensor.rank = keptRank;
+    std::string name = globalName(
+        local.name, firstLayer[static_cast<size_t>(tensor.chunk)], firstExpert);
+    StoredTensor &added = tensors.emplace_back();
+    added.name = store.keep(name);
+    added.shape = shape;
+    added.dtype = local.dtype;
+    added.pieces = store.keep(std::span(&std::as_const(piece), 1));
+    if (name != local.name)
+      added.key = store.keep(local.name);
+    added.rank = keptRank;
   }
 }
 
@@ -239,7 +250,7 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
   Result<std::vector<RankContent>> contents = readRankFiles(checkpoint);
   if (!contents)
     return std::unexpected(contents.error());
-  auto starts = stageStarts(directory, *sizes, files, *contents);
+  auto starts = chunkStarts(directory, *sizes, files, *contents);
   if (!starts)
     return std::unexpected(starts.error());
   auto store = std::make_shared<HeaderStore>();
@@ -249,9 +260,12 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
         content, *sizes, joinPath(directory, checkpoint.files[i].path));
     if (!experts)
       return std::unexpected(experts.error());
+    std::vector<int64_t> firstLayer;
+    for (int64_t chunk = 0; chunk != sizes->vpp; ++chunk)
+      firstLayer.push_back((
+          *starts)[static_cast<size_t>(chunk * sizes->pp + files[i].place.pp)]);
     addTensors(checkpoint.tensors, *store, content, i,
-               rankName(files[i].place, *sizes),
-               (*starts)[static_cast<size_t>(files[i].place.pp)],
+               rankName(files[i].place, *sizes), firstLayer,
                files[i].place.ep * *experts);
     checkpoint.files[i].size = content.size;
   }

@@ -18,6 +18,16 @@ std::string specHash(const std::string &text) {
   return hash.hex();
 }
 
+/// The name that a file of weights has on the way back:
+/// pytorch_model-00001-of-00002.bin becomes model-00001-of-00002.safetensors.
+static std::string safetensorsFile(std::string path) {
+  constexpr std::string_view prefix = "pytorch_", suffix = ".bin";
+  if (!path.ends_with(suffix))
+    return path;
+  path.replace(path.size() - suffix.size(), suffix.size(), ".safetensors");
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
+}
+
 /// ["name","dtype","file"] a line: by far the largest part of the record, so
 /// it is written directly.
 static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
@@ -35,7 +45,9 @@ static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
     out += ',';
     appendJsonString(out, safetensorsName(tensor.dtype));
     out += ',';
-    appendJsonString(out, checkpoint.files[tensor.pieces.front().file].path);
+    appendJsonString(
+        out,
+        safetensorsFile(checkpoint.files[tensor.pieces.front().file].path));
     out += ']';
   }
   out += "]\n";

@@ -1,6 +1,8 @@
 #include "runtime/HfDirectory.h"
 
+#include "runtime/PickleWriter.h"
 #include "runtime/Safetensors.h"
+#include "runtime/TorchArchive.h"
 #include "tests/runtime/TemporaryDirectory.h"
 
 #include <gtest/gtest.h>
@@ -21,11 +23,28 @@ protected:
     header.bytes.resize(header.fileSize);
     directory_.write(name, header.bytes);
   }
-  void index(std::string_view map) {
-    directory_.write("model.safetensors.index.json",
-                     fmt::format(R"({{"metadata":{{"total_size":1}},)"
-                                 R"("weight_map":{{{}}}}})",
-                                 map));
+  /// A file as torch.save writes a state dict: float tensors of one element,
+  /// all in one storage.
+  void stateDict(const std::string &name,
+                 const std::vector<std::string> &names) {
+    PickleWriter out;
+    out.emptyDict();
+    out.mark();
+    const int64_t one = 1;
+    for (const std::string &tensor : names) {
+      out.text(tensor);
+      out.tensor("0", DType::F32, {&one, 1});
+    }
+    out.setItems();
+    const std::string_view storage("\0\0\0\0", 4);
+    directory_.write(
+        name, archiveBytes("archive", std::move(out).finish(), {&storage, 1}));
+  }
+  void index(std::string_view map,
+             const std::string &name = "model.safetensors.index.json") {
+    directory_.write(name, fmt::format(R"({{"metadata":{{"total_size":1}},)"
+                                       R"("weight_map":{{{}}}}})",
+                                       map));
   }
   /// The message with the directory taken out.
   std::string failure() {
@@ -52,6 +71,44 @@ TEST_F(HfDirectory, SingleFileAndSidecars) {
   EXPECT_EQ(checkpoint->sidecars,
             (std::vector<std::string>{"modeling_x.py", "tokenizer.json"}));
   ASSERT_EQ(checkpoint->tensors.size(), 1u);
+}
+
+// Older models have nothing else; what shares a storage is a tensor each.
+TEST_F(HfDirectory, StateDictsAreReadWhereThereIsNoSafetensors) {
+  stateDict("pytorch_model-00001-of-00002.bin", {"a", "b"});
+  stateDict("pytorch_model-00002-of-00002.bin", {"c"});
+  directory_.write("training_args.bin", "x");
+  for (bool indexed : {false, true}) {
+    if (indexed)
+      index(R"("a":"pytorch_model-00001-of-00002.bin",)"
+            R"("b":"pytorch_model-00001-of-00002.bin",)"
+            R"("c":"pytorch_model-00002-of-00002.bin")",
+            "pytorch_model.bin.index.json");
+    auto checkpoint = openCheckpoint(directory_.path());
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    ASSERT_EQ(checkpoint->tensors.size(), 3u);
+    const StoredTensor &a = checkpoint->tensors[checkpoint->find("a")],
+                       &b = checkpoint->tensors[checkpoint->find("b")];
+    EXPECT_EQ(*a.shape, (Shape{1}));
+    EXPECT_EQ(a.pieces[0].offset, b.pieces[0].offset);
+    EXPECT_TRUE(checkpoint->sidecars.empty());
+  }
+  index(R"("a":"other.safetensors")", "pytorch_model.bin.index.json");
+  EXPECT_EQ(failure(), "/pytorch_model.bin.index.json: tensor a: the file name "
+                       "\"other.safetensors\" does not end in .bin");
+}
+
+TEST_F(HfDirectory, AStateDictHoldsTensorsOnly) {
+  PickleWriter out;
+  out.emptyDict();
+  out.mark();
+  out.text("step");
+  out.integer(7);
+  out.setItems();
+  directory_.write("pytorch_model.bin",
+                   archiveBytes("archive", std::move(out).finish(), {}));
+  EXPECT_EQ(failure(), "/pytorch_model.bin: entry 0 (\"step\") is no tensor "
+                       "with a name");
 }
 
 TEST_F(HfDirectory, TensorThatTheIndexForgetsIsUsedWithANote) {
