@@ -68,6 +68,7 @@ bool Compilation::optionsApply() {
   if (direction == Direction::Export) {
     given(options.tp != 1, "--tp");
     given(options.pp != 1, "--pp");
+    given(options.vpp != 1, "--vpp");
     given(options.ep != 1, "--ep");
     given(options.etp != 0, "--etp");
     given(options.firstStageLayers != 0, "--first-stage-layers");

@@ -38,6 +38,7 @@ static Options optionsOf(const mbc_compile_options &given) {
   auto size = [](int64_t value) { return value == 0 ? 1 : value; };
   options.tp = size(given.tp);
   options.pp = size(given.pp);
+  options.vpp = size(given.vpp);
   options.ep = size(given.ep);
   options.etp = given.etp;
   options.firstStageLayers = given.first_stage_layers;

@@ -11,7 +11,7 @@ struct Options {
   std::string source, spec, specPath, config;
   std::string format, experts, hfExperts, dtype, copies, hfConfig,
       pipelineLayout;
-  int64_t tp = 1, pp = 1, ep = 1;
+  int64_t tp = 1, pp = 1, vpp = 1, ep = 1;
   int64_t etp = 0; ///< 0: as tp, Megatron's default
   int64_t firstStageLayers = 0, lastStageLayers = 0;
   int64_t vocabDivisor = 0;

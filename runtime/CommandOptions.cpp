@@ -54,6 +54,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.pipeline_layout = orNull(pipelineLayout);
   options.tp = tp;
   options.pp = pp;
+  options.vpp = vpp;
   options.ep = ep;
   options.etp = etp;
   options.first_stage_layers = firstStageLayers;
@@ -104,6 +105,8 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
   };
   number("--tp", options.tp, "Tensor parallel size (default 1)");
   number("--pp", options.pp, "Pipeline parallel size (default 1)");
+  number("--vpp", options.vpp,
+         "Virtual pipeline size: model chunks of a stage (default 1)");
   number("--ep", options.ep, "Expert parallel size (default 1)");
   number("--etp", options.etp, "Expert tensor parallel size (default: TP)");
   number("--first-stage-layers", options.firstStageLayers,

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define MBC_COMPILER_ABI 3
+#define MBC_COMPILER_ABI 4
 
 /// The options of convert, compile and check, as given on the command line.
 /// A null string or a zero number means "not given".
@@ -26,7 +26,7 @@ struct mbc_compile_options {
   const char *copies;     ///< "check", "drop"
   const char *hf_config;  ///< --hf-config DIR
   const char *pipeline_layout; ///< --pipeline-layout TEXT
-  int64_t tp, pp, ep, etp;
+  int64_t tp, pp, vpp, ep, etp;
   int64_t first_stage_layers, last_stage_layers;
   int64_t vocab_divisor;    ///< --make-vocab-size-divisible-by
   int64_t max_shard_size;   ///< bytes

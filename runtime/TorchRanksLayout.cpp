@@ -63,10 +63,6 @@ Result<RankSizes> readRankSizes(const Json &common, const std::string &path) {
   if (sizes.experts % sizes.ep != 0)
     return fail("{}: {} experts do not divide by EP {}", path, sizes.experts,
                 sizes.ep);
-  if (sizes.vpp > 1)
-    return fail("{}: was saved with virtual pipeline size {}, which is not "
-                "read; save it as torch_dist",
-                path, sizes.vpp);
   return sizes;
 }
 

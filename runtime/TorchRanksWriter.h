@@ -15,14 +15,17 @@ struct RankTensor {
   std::string_view key;
   DType dtype = DType::F32;
   std::span<const int64_t> shape;
+  int64_t chunk = 0; ///< which of the stage's model chunks holds it
 };
 
 /// The root folder of a per-rank file's archive.
 constexpr std::string_view rankFileRoot = "model_optim_rng";
 
 /// The data.pkl of a per-rank file: the common state (as in
-/// Checkpoint::argsJson) and `model`.
+/// Checkpoint::argsJson) and `model`, or `model0`, `model1` ... where a stage
+/// has several chunks.
 Result<std::string> rankFilePickle(std::string_view commonJson,
-                                   std::span<const RankTensor> tensors);
+                                   std::span<const RankTensor> tensors,
+                                   int64_t chunks);
 
 } // namespace mbc

@@ -7,32 +7,37 @@
 
 namespace mbc::compiler {
 
-int64_t ParallelLayout::stageOfLayer(int64_t layer) const {
-  int64_t stage = 0;
-  for (int64_t end = 0; stage + 1 < pp; ++stage) {
-    end += stageLayers[stage];
+int64_t ParallelLayout::chunkOfLayer(int64_t layer) const {
+  int64_t chunk = 0;
+  for (int64_t end = 0; chunk + 1 < chunks(); ++chunk) {
+    end += chunkLayers[chunk];
     if (layer < end)
       break;
   }
-  return stage;
+  return chunk;
+}
+
+int64_t ParallelLayout::chunkOf(const MegatronName &name,
+                                dsl::Stage where) const {
+  bool byName = where == dsl::Stage::ByName;
+  if (where == dsl::Stage::Last || (byName && name.mtp))
+    return chunks() - 1;
+  return byName && name.layer ? chunkOfLayer(*name.layer) : 0;
 }
 
 int64_t ParallelLayout::stageOf(const MegatronName &name,
                                 dsl::Stage where) const {
-  bool byName = where == dsl::Stage::ByName;
-  if (where == dsl::Stage::Last || (byName && name.mtp))
-    return pp - 1;
-  return byName && name.layer ? stageOfLayer(*name.layer) : 0;
+  return chunkOf(name, where) % pp;
 }
 
-bool ParallelLayout::holds(int64_t stage, const MegatronName &name,
+bool ParallelLayout::holds(int64_t chunk, const MegatronName &name,
                            dsl::Stage where) const {
-  return stage == stageOf(name, where) ||
-         (where == dsl::Stage::FirstAndLast && stage == pp - 1);
+  return chunk == chunkOf(name, where) ||
+         (where == dsl::Stage::FirstAndLast && chunk == chunks() - 1);
 }
 
-int64_t ParallelLayout::firstLayer(int64_t stage) const {
-  return std::accumulate(stageLayers.begin(), stageLayers.begin() + stage,
+int64_t ParallelLayout::firstLayer(int64_t chunk) const {
+  return std::accumulate(chunkLayers.begin(), chunkLayers.begin() + chunk,
                          int64_t{0});
 }
 
@@ -46,7 +51,10 @@ int64_t ParallelLayout::expertRank(int64_t stage, int64_t epRank,
 }
 
 std::string ParallelLayout::toString() const {
-  std::string text = fmt::format("TP {}, PP {}, EP {}", tp, pp, ep);
+  std::string text = fmt::format("TP {}, PP {}, ", tp, pp);
+  if (vpp != 1)
+    text += fmt::format("VPP {}, ", vpp);
+  text += fmt::format("EP {}", ep);
   if (etp != tp)
     text += fmt::format(", ETP {}", etp);
   return text;
@@ -88,6 +96,7 @@ ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
   ParallelLayout layout;
   layout.tp = options.tp;
   layout.pp = options.pp;
+  layout.vpp = options.vpp;
   layout.ep = options.ep;
   layout.etp = options.etp != 0 ? options.etp : options.tp;
   checkExperts(options, model, diagnostics);
@@ -97,6 +106,10 @@ ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
                         "names of per-rank checkpoints cannot tell those "
                         "ranks apart; use --format torch_dist",
                         layout.tp, layout.etp));
+  if (layout.vpp > 1 && layout.pp == 1)
+    diagnostics.error({}, fmt::format("--vpp {}: virtual stages need more than "
+                                      "one pipeline stage (--pp)",
+                                      layout.vpp));
   cutPipeline(options, model, layout, diagnostics);
   return layout;
 }

@@ -12,25 +12,32 @@
 namespace mbc::compiler {
 
 /// How a Megatron run spreads the model over its ranks (their order:
-/// runtime/TorchRanksLayout.h).
+/// runtime/TorchRanksLayout.h). The model is cut into PP x VPP chunks in the
+/// order of its layers; chunk c stands on stage c mod PP and is the (c div
+/// PP)-th there. Without virtual stages a chunk is a stage.
 struct ParallelLayout : ParallelSizes {
-  std::vector<int64_t> stageLayers; ///< decoder layers of each stage
+  int64_t vpp = 1;
+  std::vector<int64_t> chunkLayers; ///< decoder layers of each chunk
   std::string pattern;              ///< hybrid pattern with `|` cuts, or empty
 
-  int64_t stageOfLayer(int64_t layer) const;
-  /// Whether `stage` holds a parameter: as its rule says, else by its name
-  /// (decoder layers by number, MTP layers on the last stage, others on the
+  int64_t chunks() const { return pp * vpp; }
+  int64_t chunkOfLayer(int64_t layer) const;
+  /// Whether `chunk` holds a parameter: as its rule says, else by its name
+  /// (decoder layers by number, MTP layers in the last chunk, others in the
   /// first).
-  bool holds(int64_t stage, const MegatronName &name, dsl::Stage where) const;
-  /// The first stage that holds it.
+  bool holds(int64_t chunk, const MegatronName &name, dsl::Stage where) const;
+  /// The stage of the first chunk that holds it.
   int64_t stageOf(const MegatronName &name, dsl::Stage where) const;
-  int64_t firstLayer(int64_t stage) const;
+  int64_t firstLayer(int64_t chunk) const;
   /// The lowest rank of `stage` that holds dense tensors of TP rank `tp`.
   int64_t denseRank(int64_t stage, int64_t tpRank) const;
   /// The lowest rank of `stage` that holds expert tensors of (ep, etp).
   int64_t expertRank(int64_t stage, int64_t epRank, int64_t etpRank) const;
   /// "TP 2, PP 2, EP 2, ETP 1".
   std::string toString() const;
+
+private:
+  int64_t chunkOf(const MegatronName &name, dsl::Stage where) const;
 };
 
 /// The layout that the options ask for; every number that does not fit the

@@ -31,16 +31,24 @@ static std::vector<int64_t> segmentLengths(const std::string &pattern) {
   return lengths;
 }
 
-/// The PP - 1 cuts nearest to even among `candidates` (ascending); a cut
+/// "--pp 2", with "--vpp 2" where there are virtual stages.
+static std::string sizesText(const ParallelLayout &layout) {
+  std::string text = fmt::format("--pp {}", layout.pp);
+  if (layout.vpp != 1)
+    text += fmt::format(" --vpp {}", layout.vpp);
+  return text;
+}
+
+/// The cuts into `chunks` nearest to even among `candidates` (ascending); a cut
 /// leaves enough candidates for the later ones.
 static std::vector<int64_t> nearestCuts(const std::vector<int64_t> &candidates,
-                                        int64_t layers, int64_t pp) {
+                                        int64_t layers, int64_t chunks) {
   std::vector<int64_t> cuts;
   size_t next = 0;
-  for (int64_t stage = 1; stage < pp; ++stage) {
-    size_t last = candidates.size() - (pp - 1 - stage);
+  for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+    size_t last = candidates.size() - (chunks - 1 - chunk);
     auto distance = [&](size_t i) {
-      return std::abs(candidates[i] * pp - layers * stage);
+      return std::abs(candidates[i] * chunks - layers * chunk);
     };
     size_t best = next;
     for (size_t i = next + 1; i < last; ++i)
@@ -59,27 +67,41 @@ static void cutHybridEvenly(const dsl::Model &model, const std::string &main,
     if (model.patternCutBefore.empty() ||
         model.patternCutBefore.find(main[p]) != std::string::npos)
       candidates.push_back(p);
-  if (static_cast<int64_t>(candidates.size()) < layout.pp - 1) {
+  if (static_cast<int64_t>(candidates.size()) < layout.chunks() - 1) {
+    std::string most = layout.vpp == 1
+                           ? fmt::format("--pp {}", candidates.size() + 1)
+                           : fmt::format("PP x VPP {}", candidates.size() + 1);
     diagnostics.error(
-        {},
-        fmt::format("--pp {}: stages of {} begin before \"{}\" layers only, "
-                    "and the pattern \"{}\" has {} of them; at most "
-                    "--pp {} is possible",
-                    layout.pp, model.name, model.patternCutBefore, main,
-                    candidates.size(), candidates.size() + 1));
-    layout.stageLayers.assign(layout.pp, 0);
+        {}, fmt::format("{}: stages of {} begin before \"{}\" layers only, "
+                        "and the pattern \"{}\" has {} of them; at most "
+                        "{} is possible",
+                        sizesText(layout), model.name, model.patternCutBefore,
+                        main, candidates.size(), most));
+    layout.chunkLayers.assign(layout.chunks(), 0);
     return;
   }
-  std::vector<int64_t> cuts = nearestCuts(candidates, main.size(), layout.pp);
+  std::vector<int64_t> cuts =
+      nearestCuts(candidates, main.size(), layout.chunks());
   cuts.push_back(main.size());
   int64_t begin = 0;
   for (int64_t end : cuts) {
-    layout.stageLayers.push_back(end - begin);
+    layout.chunkLayers.push_back(end - begin);
     if (begin != 0)
       layout.pattern += '|';
     layout.pattern.append(main, begin, end - begin);
     begin = end;
   }
+}
+
+static void wrongCount(const std::string &written, int64_t stages,
+                       const ParallelLayout &layout, Diagnostics &diagnostics) {
+  std::string wanted =
+      layout.vpp == 1 ? fmt::format("--pp is {}", layout.pp)
+                      : fmt::format("--pp {} times --vpp {} is {}", layout.pp,
+                                    layout.vpp, layout.chunks());
+  diagnostics.error({},
+                    fmt::format("--pipeline-layout \"{}\" has {} stages, {}",
+                                written, stages, wanted));
 }
 
 /// A pattern with separators, as the user wrote it.
@@ -90,18 +112,16 @@ static void checkWrittenPattern(const dsl::Model &model,
                                 Diagnostics &diagnostics) {
   std::string plain = written.substr(0, written.find('/'));
   layout.pattern = plain;
-  layout.stageLayers = segmentLengths(plain);
+  layout.chunkLayers = segmentLengths(plain);
   std::erase(plain, '|');
   if (plain != main)
     diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" is not the "
                                       "model's pattern \"{}\" with `|` between "
                                       "stages",
                                       written, main));
-  int64_t segments = layout.stageLayers.size();
-  if (segments != layout.pp)
-    diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" has {} stages, "
-                                      "--pp is {}",
-                                      written, segments, layout.pp));
+  int64_t segments = layout.chunkLayers.size();
+  if (segments != layout.chunks())
+    wrongCount(written, segments, layout, diagnostics);
   for (size_t bar = layout.pattern.find('|'); bar != std::string::npos;
        bar = layout.pattern.find('|', bar + 1)) {
     char first =
@@ -184,7 +204,7 @@ static void readLayoutText(const Options &options, const dsl::Model &model,
                            ParallelLayout &layout, Diagnostics &diagnostics) {
   const std::string &text = options.pipelineLayout;
   std::optional<std::string> symbols = LayoutText(text).expand();
-  layout.stageLayers.assign(layout.pp, 0);
+  layout.chunkLayers.assign(layout.chunks(), 0);
   if (!symbols) {
     diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" is not made of "
                                       "E, t, m, L and `|` with `x*N` or "
@@ -196,16 +216,14 @@ static void readLayoutText(const Options &options, const dsl::Model &model,
   std::erase_if(layersOnly, [](char c) { return c != 't' && c != '|'; });
   std::vector<int64_t> lengths = segmentLengths(layersOnly);
   int64_t total = std::count(symbols->begin(), symbols->end(), 't');
-  if (static_cast<int64_t>(lengths.size()) != layout.pp)
-    diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" has {} stages, "
-                                      "--pp is {}",
-                                      text, lengths.size(), layout.pp));
+  if (static_cast<int64_t>(lengths.size()) != layout.chunks())
+    wrongCount(text, lengths.size(), layout, diagnostics);
   else if (total != model.layers)
     diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" has {} decoder "
                                       "layers (t), the model has {}",
                                       text, total, model.layers));
   else
-    layout.stageLayers = lengths;
+    layout.chunkLayers = lengths;
   size_t first = symbols->find('|'), last = symbols->rfind('|');
   size_t embedding = symbols->find('E'), mtp = symbols->find('m');
   if (embedding != std::string::npos && embedding > first)
@@ -216,37 +234,56 @@ static void readLayoutText(const Options &options, const dsl::Model &model,
         {}, "--pipeline-layout: MTP layers (m) belong to the last stage");
 }
 
+/// The sizes that divide the layers evenly, and what to say where none is
+/// wanted.
+static std::string otherSizes(const dsl::Model &model,
+                              const ParallelLayout &layout) {
+  if (layout.vpp == 1)
+    return fmt::format("legal values are {}, or give --first-stage-layers and "
+                       "--last-stage-layers",
+                       legalValues(model.layers, [](int64_t) { return true; }));
+  return fmt::format("legal values of PP x VPP are {}, or give "
+                     "--pipeline-layout",
+                     legalValues(model.layers, [](int64_t) { return true; }));
+}
+
 static void cutByCounts(const Options &options, const dsl::Model &model,
                         ParallelLayout &layout, Diagnostics &diagnostics) {
   int64_t first = options.firstStageLayers, last = options.lastStageLayers;
   int64_t fixed = (first != 0) + (last != 0);
-  int64_t stages = layout.pp - fixed, layers = model.layers - first - last;
-  layout.stageLayers.assign(layout.pp, 0);
-  if (layers < 0 || stages < 0 || (stages == 0 && layers != 0)) {
+  int64_t chunks = layout.chunks() - fixed,
+          layers = model.layers - first - last;
+  layout.chunkLayers.assign(layout.chunks(), 0);
+  if (fixed != 0 && layout.vpp != 1) {
+    diagnostics.error(
+        {}, fmt::format("--vpp {}: --first-stage-layers and "
+                        "--last-stage-layers count the layers of stages; say "
+                        "those of each virtual stage with --pipeline-layout",
+                        layout.vpp));
+    return;
+  }
+  if (layers < 0 || chunks < 0 || (chunks == 0 && layers != 0)) {
     diagnostics.error(
         {}, fmt::format("--first-stage-layers {} and --last-stage-layers {} do "
                         "not fit {} layers on {} stages",
                         first, last, model.layers, layout.pp));
     return;
   }
-  if (stages != 0 && layers % stages != 0) {
-    std::string hint =
-        fixed != 0
-            ? std::string("choose other stage sizes")
-            : fmt::format("legal values are {}, or give "
-                          "--first-stage-layers and --last-stage-layers",
-                          legalValues(layers, [](int64_t) { return true; }));
-    diagnostics.error({}, fmt::format("{} layers do not divide by {} stages "
-                                      "(--pp {}); {}",
-                                      layers, stages, layout.pp, hint));
+  if (chunks != 0 && layers % chunks != 0) {
+    diagnostics.error(
+        {}, fmt::format("{} layers do not divide by {} {}stages ({}); {}",
+                        layers, chunks, layout.vpp == 1 ? "" : "virtual ",
+                        sizesText(layout),
+                        fixed == 0 ? otherSizes(model, layout)
+                                   : "choose other stage sizes"));
     return;
   }
-  for (int64_t stage = 0; stage != layout.pp; ++stage)
-    layout.stageLayers[stage] = stages == 0 ? 0 : layers / stages;
+  for (int64_t &count : layout.chunkLayers)
+    count = chunks == 0 ? 0 : layers / chunks;
   if (first != 0)
-    layout.stageLayers.front() = first;
+    layout.chunkLayers.front() = first;
   if (last != 0)
-    layout.stageLayers.back() = last;
+    layout.chunkLayers.back() = last;
 }
 
 void cutPipeline(const Options &options, const dsl::Model &model,

@@ -4,7 +4,7 @@
 
 namespace mbc::compiler {
 
-/// Fills `layout.stageLayers` (and, for hybrid models, `layout.pattern`) from
+/// Fills `layout.chunkLayers` (and, for hybrid models, `layout.pattern`) from
 /// the options: even stages, uneven first and last stages, or a written
 /// pipeline layout. A hybrid model is cut only before the symbols that its
 /// spec names, as near to even as that allows.

@@ -31,7 +31,9 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
     args[model.patternField] = layout.pattern;
   args["tensor_model_parallel_size"] = layout.tp;
   args["pipeline_model_parallel_size"] = layout.pp;
-  args["virtual_pipeline_model_parallel_size"] = nullptr;
+  args["virtual_pipeline_model_parallel_size"] =
+      layout.vpp != 1 ? Json(layout.vpp) : Json(nullptr);
+  // Megatron's other way to ask for virtual stages; both together it refuses.
   args["num_layers_per_virtual_pipeline_stage"] = nullptr;
   args["expert_model_parallel_size"] = layout.ep;
   args["expert_tensor_parallel_size"] = layout.etp;

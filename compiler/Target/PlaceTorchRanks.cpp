@@ -34,9 +34,14 @@ private:
     itemsOfFile.resize(files.size());
   }
 
-  bool holds(const RankFile &file, const MegatronName &name,
+  /// The number among all chunks of a chunk of the stage that writes a file.
+  int64_t chunkAt(const RankFile &file, int64_t chunk) const {
+    return chunk * layout.pp + file.place.pp;
+  }
+
+  bool holds(const RankFile &file, int64_t chunk, const MegatronName &name,
              const dsl::Mapping &mapping, int64_t shardRank) const {
-    if (!layout.holds(file.place.pp, name, mapping.stage))
+    if (!layout.holds(chunkAt(file, chunk), name, mapping.stage))
       return false;
     const dsl::Shard &shard = mapping.shard;
     bool expert = shard.expert && name.expert;
@@ -52,12 +57,12 @@ private:
     return mapping.shard.expert ? layout.etp : layout.tp;
   }
 
-  /// A name that a parameter has in one file, counted within the file.
+  /// A name that a parameter has in one chunk of a file, counted within it.
   std::string localName(const std::string &text, const MegatronName &name,
-                        const RankFile &file) const {
+                        const RankFile &file, int64_t chunk) const {
     std::optional<int64_t> layer, expert;
     if (name.layer)
-      layer = *name.layer - layout.firstLayer(file.place.pp);
+      layer = *name.layer - layout.firstLayer(chunkAt(file, chunk));
     if (name.expert && model.experts != 0)
       expert = *name.expert % (model.experts / layout.ep);
     return perRankName(renumber(text, layer, expert));
@@ -74,10 +79,12 @@ private:
       const std::string &text = instance.megatron[output.operand];
       MegatronName name = parseMegatronName(text);
       for (uint32_t f = 0; f != files.size(); ++f)
-        if (holds(files[f], name, mapping, output.rank)) {
-          addItem(placed, f, localName(text, name, files[f]), output);
-          outputs.push_back(o);
-        }
+        for (int64_t chunk = 0; chunk != layout.vpp; ++chunk)
+          if (holds(files[f], chunk, name, mapping, output.rank)) {
+            addItem(placed, {f, chunk}, localName(text, name, files[f], chunk),
+                    output);
+            outputs.push_back(o);
+          }
       addTiedCopies(text, output, o, placed, outputs);
     }
     if (place.row == 0)
@@ -104,22 +111,31 @@ private:
     for (const dsl::TiedCopy &tie : model.ties)
       if (tie.side == dsl::Side::Megatron && tie.owner == owner)
         for (uint32_t f = 0; f != files.size(); ++f)
-          if (layout.holds(files[f].place.pp, {}, tie.stage) &&
-              files[f].place.tp == output.rank) {
-            addItem(placed, f, tie.copy, output);
-            outputs.push_back(index);
-          }
+          for (int64_t chunk = 0; chunk != layout.vpp; ++chunk)
+            if (layout.holds(chunkAt(files[f], chunk), {}, tie.stage) &&
+                files[f].place.tp == output.rank) {
+              addItem(placed, {f, chunk}, tie.copy, output);
+              outputs.push_back(index);
+            }
   }
 
-  void addItem(PlacedClass &placed, uint32_t file, std::string key,
+  /// A model chunk of one file.
+  struct ChunkPlace {
+    uint32_t file = 0;
+    int64_t chunk = 0;
+  };
+
+  void addItem(PlacedClass &placed, ChunkPlace place, std::string key,
                const FusedOutput &output) {
+    const uint32_t file = place.file;
     TargetItem item{file, static_cast<uint32_t>(target.tensors.size()),
                     static_cast<uint32_t>(files[file].lowestRank),
                     static_cast<uint32_t>(target.starts.size()), 0};
     for (size_t dim = 0; dim != output.shape.rank(); ++dim)
       target.starts.push_back(0);
     placed.items.push_back(target.items.size());
-    itemsOfFile[file].push_back(target.items.size());
+    itemsOfFile[file].push_back(
+        {static_cast<uint32_t>(target.items.size()), place.chunk});
     target.tensors.push_back({std::move(key), output.dtype, output.shape});
     target.items.push_back(item);
   }
@@ -129,12 +145,15 @@ private:
     for (uint32_t f = 0; f != files.size(); ++f) {
       std::vector<RankTensor> tensors;
       std::vector<uint64_t> sizes;
-      for (uint32_t item : itemsOfFile[f]) {
-        const TargetTensor &tensor = target.tensors[target.items[item].tensor];
-        tensors.push_back({tensor.key, tensor.dtype, tensor.shape.dims()});
+      for (const FileItem &item : itemsOfFile[f]) {
+        const TargetTensor &tensor =
+            target.tensors[target.items[item.item].tensor];
+        tensors.push_back(
+            {tensor.key, tensor.dtype, tensor.shape.dims(), item.chunk});
         sizes.push_back(tensor.shape.elements() * byteSize(tensor.dtype));
       }
-      Result<std::string> pickle = rankFilePickle(input.commonJson, tensors);
+      Result<std::string> pickle =
+          rankFilePickle(input.commonJson, tensors, layout.vpp);
       if (!pickle)
         return std::unexpected(pickle.error());
       ArchiveLayout archive =
@@ -142,7 +161,7 @@ private:
       target.files[f].literal = std::move(*pickle);
       target.files[f].size = archive.totalBytes;
       for (size_t k = 0; k != itemsOfFile[f].size(); ++k)
-        target.items[itemsOfFile[f][k]].offset = archive.dataOffsets[k];
+        target.items[itemsOfFile[f][k].item].offset = archive.dataOffsets[k];
     }
     return {};
   }
@@ -151,7 +170,11 @@ private:
   const dsl::Model &model;
   const ParallelLayout &layout;
   std::vector<RankFile> files;
-  std::vector<std::vector<uint32_t>> itemsOfFile;
+  struct FileItem {
+    uint32_t item = 0;
+    int64_t chunk = 0;
+  };
+  std::vector<std::vector<FileItem>> itemsOfFile;
   Target target;
 };
 } // namespace

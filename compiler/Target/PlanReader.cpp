@@ -16,6 +16,7 @@ std::string writeOptions(const Options &options, const Checkpoint &checkpoint) {
             {"pipeline_layout", options.pipelineLayout},
             {"tp", options.tp},
             {"pp", options.pp},
+            {"vpp", options.vpp},
             {"ep", options.ep},
             {"etp", options.etp},
             {"first_stage_layers", options.firstStageLayers},
@@ -38,6 +39,7 @@ static Options optionsOf(const Json &json) {
   options.pipelineLayout = text("pipeline_layout");
   options.tp = number("tp");
   options.pp = number("pp");
+  options.vpp = number("vpp");
   options.ep = number("ep");
   options.etp = number("etp");
   options.firstStageLayers = number("first_stage_layers");

@@ -189,7 +189,8 @@ TEST(ListingOfRanks, IsJoinedForAnotherLayout) {
         std::string_view(reinterpret_cast<const char *>(gated.data()), 16),
         std::string_view(reinterpret_cast<const char *>(columns.data()), 8)};
     std::string pickle = *rankFilePickle(
-        R"({"args":{"num_layers":1,"tensor_model_parallel_size":2}})", tensors);
+        R"({"args":{"num_layers":1,"tensor_model_parallel_size":2}})", tensors,
+        1);
     root.write(fmt::format("mp_rank_{:02}/model_optim_rng.pt", int(rank)),
                archiveBytes(rankFileRoot, pickle, storages));
   }

@@ -12,18 +12,24 @@
 namespace mbc {
 namespace {
 
-/// A rank's file with float tensors of one element.
+/// A rank's file with float tensors of one element, the same in each of its
+/// model chunks.
 void writeRank(const test::TemporaryDirectory &root, std::string_view folder,
-               std::string_view common, const std::vector<std::string> &keys) {
+               std::string_view common, const std::vector<std::string> &names,
+               int64_t chunks = 1) {
   Shape one{1};
   std::vector<RankTensor> tensors;
-  for (const std::string &key : keys)
-    tensors.push_back({key, DType::F32, one.dims()});
+  std::vector<std::string> keys;
+  for (int64_t chunk = 0; chunk != chunks; ++chunk)
+    keys.insert(keys.end(), names.begin(), names.end());
+  for (size_t i = 0; i != keys.size(); ++i)
+    tensors.push_back({keys[i], DType::F32, one.dims(),
+                       static_cast<int64_t>(i / names.size())});
   std::vector<std::string_view> storages(keys.size(),
                                          std::string_view("\0\0\0\0", 4));
-  root.write(
-      fmt::format("{}/model_optim_rng.pt", folder),
-      archiveBytes(rankFileRoot, *rankFilePickle(common, tensors), storages));
+  root.write(fmt::format("{}/model_optim_rng.pt", folder),
+             archiveBytes(rankFileRoot,
+                          *rankFilePickle(common, tensors, chunks), storages));
 }
 
 std::vector<std::string> moeKeys(int64_t layers, int64_t experts) {
@@ -88,6 +94,33 @@ TEST(TorchRanks, WithoutArgumentsThereIsNoReading) {
                 ": has no saved arguments (args), so the sizes TP, PP and EP "
                 "of the per-rank files are not known; the names of the folders "
                 "can be read in two ways");
+}
+
+// Chunks go round the stages: those of stage 1 are the second and the fourth.
+TEST(TorchRanks, VirtualStagesTakeTurns) {
+  const std::string args =
+      R"({"args":{"num_layers":4,"pipeline_model_parallel_size":2,)"
+      R"("virtual_pipeline_model_parallel_size":2}})";
+  test::TemporaryDirectory root;
+  const std::vector<std::string> keys = {"decoder.layers.0.mlp.router.weight"};
+  for (const char *folder : {"mp_rank_00_000", "mp_rank_00_001"})
+    writeRank(root, folder, args, keys, 2);
+  auto checkpoint = openCheckpoint(root.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  std::set<std::pair<std::string, std::string>> found;
+  for (const StoredTensor &tensor : checkpoint->tensors)
+    found.emplace(tensor.rank, tensor.name.substr(15, 1));
+  EXPECT_EQ(found, (std::set<std::pair<std::string, std::string>>{
+                       {"tp0.pp0.ep0", "0"},
+                       {"tp0.pp0.ep0", "2"},
+                       {"tp0.pp1.ep0", "1"},
+                       {"tp0.pp1.ep0", "3"}}));
+  writeRank(root, "mp_rank_00_001", args, keys, 1);
+  checkpoint = openCheckpoint(root.path());
+  ASSERT_FALSE(checkpoint);
+  EXPECT_EQ(checkpoint.error().message,
+            root.path() + ": mp_rank_00_001/model_optim_rng.pt has 1 model "
+                          "chunks, the saved arguments say 2");
 }
 
 TEST(TorchRanks, MissingFileIsNamed) {
