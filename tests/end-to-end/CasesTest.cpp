@@ -147,6 +147,21 @@ TEST_P(TiedHead, ADifferentRowIsRefusedByName) {
   EXPECT_FALSE(fs::exists(scratch_ / "mg/latest_checkpointed_iteration.txt"));
 }
 
+TEST_P(TiedHead, IsLeftOutWhereThatIsAskedFor) {
+  HfModel source = model();
+  source.contents["lm_head.weight"][0] ^= std::byte{1};
+  source.write(scratch_ / "hf");
+  const Outcome outcome = convert("hf", "mg", {"--copies", "drop"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(
+      outcome.err.contains("note: lm_head.weight is left out (--copies drop)"))
+      << outcome.err;
+  ASSERT_EQ(convert("mg", "back").status, 0);
+  source.erase("lm_head.weight");
+  EXPECT_EQ(difference(source.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, TiedHead,
                          testing::Values("qwen2", "qwen3", "llama"),
                          [](const auto &info) { return info.param; });
@@ -226,7 +241,8 @@ TEST_F(Cases, RaggedBlocksAreCutByTensorParallelism) {
 // The head's own norm, mapped from the decoder's: two findings with their
 // places in the spec.
 TEST_F(Cases, AnMtpNormMappedFromTheDecodersNormIsRefused) {
-  for (const std::string family : {"deepseek_v3", "glm_moe_dsa", "glm5_next"}) {
+  for (const std::string family :
+       {"deepseek_v3", "glm4_moe", "glm_moe_dsa", "glm5_next"}) {
     SCOPED_TRACE(family);
     fs::copy(MBC_SPECS, scratch_ / family, fs::copy_options::recursive);
     // The rule may stand in the family's own file or in a shared block.
@@ -253,6 +269,15 @@ TEST_F(Cases, AnMtpNormMappedFromTheDecodersNormIsRefused) {
     for (const char *word :
          {"norm.weight", "shared_head.norm.weight", ".mbspec:"})
       EXPECT_TRUE(outcome.err.contains(word)) << outcome.err;
+    // The first of them without any file of weights.
+    const Outcome alone =
+        mbc({"check", "--spec", scratch_ / (family + "/" + family + ".mbspec"),
+             "--config", scratch_ / (family + "-hf/config.json")});
+    EXPECT_EQ(alone.status, 1);
+    EXPECT_TRUE(
+        alone.err.contains("norm.weight is read on import, and would be "
+                           "written on export, by two rules"))
+        << alone.err;
   }
 }
 
