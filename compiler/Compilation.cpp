@@ -17,7 +17,9 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace mbc::compiler {
 
@@ -172,12 +174,29 @@ bool Compilation::holdRecordedSpec() {
   return true;
 }
 
+/// A form that was asked for and not taken is a misunderstanding.
+void Compilation::holdForms() {
+  if (diagnostics.hasErrors())
+    return;
+  std::set<std::string> taken;
+  for (const dsl::Choice &choice : model.choices)
+    taken.insert(choice.form);
+  for (const std::string &form : options.forms)
+    if (!taken.contains(formName(form)))
+      fail({fmt::format("--form {}: no `either` of {} takes that form for {}; "
+                        "taken are {}",
+                        form, model.name, options.source,
+                        fmt::join(taken, ", "))});
+}
+
 bool Compilation::evaluateModel() {
   dsl::NameOracle oracle = oracleOf(checkpoint);
   if (!options.experts.empty())
     oracle.preferredForms.push_back(formName(options.experts));
   if (!options.hfExperts.empty())
     oracle.preferredForms.push_back(formName(options.hfExperts));
+  for (const std::string &form : options.forms)
+    oracle.preferredForms.push_back(formName(form));
   if (hasRecord && direction == Direction::Export) {
     oracle.recordedForms = record.forms;
     oracle.recorded = [&](std::string_view name) {
@@ -185,6 +204,7 @@ bool Compilation::evaluateModel() {
     };
   }
   model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  holdForms();
   for (const dsl::ConfigField &field : model.config)
     if (auto *number = std::get_if<double>(&field.value);
         number && !std::isfinite(*number))
@@ -284,8 +304,10 @@ bool Compilation::bind() {
   notes.insert(notes.end(), binding.notes.begin(), binding.notes.end());
   if (diagnostics.hasErrors())
     return false;
-  if (direction == Direction::Import)
+  if (direction == Direction::Import) {
     roundTrips = checkRoundTrip(ruleClasses(), proofSizes(), diagnostics);
+    requireZeros(checkpoint, roundTrips, binding, diagnostics);
+  }
   return !diagnostics.hasErrors();
 }
 

@@ -64,6 +64,7 @@ private:
   bool readsQuantization();
   bool evaluateSpec();
   bool holdRecordedSpec();
+  void holdForms();
   bool evaluateModel();
   bool bind();
   bool fail(Error error);

@@ -132,9 +132,9 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
 /// The options with the forms that were taken, whoever chose them.
 Options Compilation::chosenOptions() const {
   Options chosen = options;
+  chosen.forms.clear();
   for (const dsl::Choice &choice : model.choices)
-    (choice.side == dsl::Side::Megatron ? chosen.experts : chosen.hfExperts) =
-        choice.form;
+    chosen.forms.push_back(choice.form);
   return chosen;
 }
 

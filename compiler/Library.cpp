@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace mbc;
 using namespace mbc::compiler;
@@ -20,6 +21,15 @@ static std::string text(const char *value) { return value ? value : ""; }
 
 static void send(mbc_sink sink, std::string_view bytes) {
   sink.write(sink.context, bytes.data(), bytes.size());
+}
+
+/// The words between commas.
+static std::vector<std::string> wordsOf(const std::string &list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');)
+    words.push_back(word);
+  return words;
 }
 
 static Options optionsOf(const mbc_compile_options &given) {
@@ -31,6 +41,7 @@ static Options optionsOf(const mbc_compile_options &given) {
   options.format = text(given.format);
   options.experts = text(given.experts);
   options.hfExperts = text(given.hf_experts);
+  options.forms = wordsOf(text(given.forms));
   options.dtype = text(given.dtype);
   options.copies = text(given.copies);
   options.hfConfig = text(given.hf_config);

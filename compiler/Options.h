@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mbc::compiler {
 
@@ -11,6 +12,7 @@ struct Options {
   std::string source, spec, specPath, config;
   std::string format, experts, hfExperts, dtype, copies, hfConfig,
       pipelineLayout;
+  std::vector<std::string> forms; ///< of `either` statements, by name
   int64_t tp = 1, pp = 1, vpp = 1, ep = 1;
   int64_t etp = 0; ///< 0: as tp, Megatron's default
   int64_t firstStageLayers = 0, lastStageLayers = 0;

@@ -27,6 +27,11 @@ std::vector<std::string> losses(const RuleClass &rule, const RoundTrip &trip) {
     found.push_back(fmt::format("{} Megatron elements repeat others; the way "
                                 "back reads one of each",
                                 trip.repeated));
+  for (const ZeroRange &range : trip.zeros)
+    found.push_back(fmt::format("{} elements of Hugging Face have no place in "
+                                "Megatron and have to be zeros, which the "
+                                "import checks",
+                                range.count));
   for (std::string &loss : valueLosses(rule))
     found.push_back(std::move(loss));
   return found;

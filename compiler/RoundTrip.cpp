@@ -179,6 +179,18 @@ void countElements(const RuleClass &rule, const std::vector<BoxMap> &megatron,
   result.repeated = result.megatronElements - result.filled - result.hfElements;
 }
 
+/// A row of elements that comes back as zeros, whatever it was.
+std::optional<ZeroRange> zeroRange(const Box &box, size_t operand) {
+  if (box.input >= 0 || box.fill != 0)
+    return std::nullopt;
+  int64_t span = 1;
+  for (const BoxDim &dim : box.dims)
+    span += (dim.count - 1) * dim.target;
+  if (span != elementCount(box))
+    return std::nullopt;
+  return ZeroRange{operand, box.targetOffset, span};
+}
+
 /// False if a loss was reported.
 bool checkClass(MLIRContext &context, const RuleClass &rule,
                 const ShardLayout &layout, const FusedClass &imported,
@@ -190,6 +202,7 @@ bool checkClass(MLIRContext &context, const RuleClass &rule,
     return false;
   }
   countElements(rule, *megatron, result);
+  result.zeros.clear();
   std::vector<BoxMap> inputs;
   for (const FusedInput &input : exported.inputs)
     inputs.push_back((*megatron)[input.operand]);
@@ -202,10 +215,15 @@ bool checkClass(MLIRContext &context, const RuleClass &rule,
     }
     std::optional<int64_t> lost;
     for (const Box &box : back->boxes) {
-      if (std::optional<int64_t> moved = firstMoved(box, output.operand))
+      std::optional<ZeroRange> zero = zeroRange(box, output.operand);
+      if (zero) {
+        result.repeated += zero->count;
+        result.zeros.push_back(*zero);
+      } else if (auto moved = firstMoved(box, output.operand)) {
         lost = std::min(lost.value_or(elements), *moved);
-      else
-        kept += elementCount(box);
+        continue;
+      }
+      kept += elementCount(box);
     }
     if (!lost && kept != elements)
       lost = firstUncovered(*back).value_or(0);

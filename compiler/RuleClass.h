@@ -146,6 +146,13 @@ Result<std::string> graphText(const std::vector<RuleClass> &classes,
                               const std::string &stage,
                               const std::string &format);
 
+/// Elements of a Hugging Face tensor, in row-major order, that no Megatron
+/// element holds: the way back writes zeros there.
+struct ZeroRange {
+  size_t operand = 0;
+  int64_t start = 0, count = 0; ///< elements
+};
+
 /// The way to Megatron and back of one class, as a map on element positions.
 struct RoundTrip {
   enum class At : uint8_t {
@@ -159,6 +166,8 @@ struct RoundTrip {
   int64_t hfElements = 0, megatronElements = 0;
   int64_t filled = 0;   ///< constants of Megatron: padding, `init`
   int64_t repeated = 0; ///< Megatron elements that repeat another
+  /// What the source must hold for all this to be so.
+  std::vector<ZeroRange> zeros;
 };
 
 /// Import at each TP of `sizes`, then export from those shards, composed

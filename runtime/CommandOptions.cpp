@@ -47,6 +47,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.format = orNull(format);
   options.experts = orNull(experts);
   options.hf_experts = orNull(hfExperts);
+  options.forms = orNull(forms);
   options.dtype = orNull(dtype);
   options.quant = orNull(quant);
   options.copies = orNull(copies);
@@ -130,6 +131,12 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
       .add_option("--hf-experts", options.hfExperts,
                   "Hugging Face's expert layout")
       ->check(IsMember({"per-expert", "fused"}));
+  command
+      .add_option(
+          "--form", options.forms,
+          "Form of the target that an `either` of the spec names, where "
+          "it has several; separate more by commas")
+      ->type_name("NAME");
   command
       .add_option(
           "--dtype", options.dtype,

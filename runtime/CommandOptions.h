@@ -18,6 +18,7 @@ struct OutputOptions {
 /// What the compiler is asked for, as typed.
 struct CompileOptions {
   std::string source, spec, specPath, config, format, experts, hfExperts;
+  std::string forms;
   std::string dtype, quant, copies, hfConfig, pipelineLayout;
   std::string graphStage = "rules", graphFormat = "mlir";
   int64_t tp = 0, pp = 0, vpp = 0, ep = 0, etp = 0;

@@ -78,6 +78,18 @@ void judge(const plan::Comparison &pair, size_t index, uint64_t at,
                      at, pair.bytes())});
     return;
   }
+  if (pair.required()) {
+    const uint64_t rowBytes = std::max<uint64_t>(pair.row_bytes(), 1);
+    const uint64_t first = pair.first_offset() / rowBytes;
+    findings.fail(
+        index,
+        {fmt::format("'{}': row {} is not zero, but rows {} to {} have no "
+                     "place in Megatron: correct the checkpoint, or the sizes "
+                     "in config.json",
+                     nameOf(pair.first_name()), first + row, first,
+                     first + (pair.bytes() - 1) / rowBytes)});
+    return;
+  }
   std::lock_guard lock(findings.mutex);
   findings.notes.emplace_back(
       index, fmt::format("'{}': padding row {} is not zero; the padding rows "

@@ -11,9 +11,10 @@
 namespace mbc {
 
 /// Reads what the plan says must be equal (a tied copy and its owner) or zero
-/// (padding rows). A difference of the first kind is an error that names both
-/// tensors and the row; one of the second kind is a note. Uses all threads of
-/// the calling arena, and two buffers of at most `chunk` bytes on each.
+/// (padding rows, and elements that the target has no place for). A difference
+/// is an error that names the tensors and the row; in padding rows, a note. Uses
+/// all threads of the calling arena, and two buffers of at most `chunk` bytes on
+/// each.
 Result<std::vector<std::string>>
 compareSources(const plan::Plan &plan, SourceFiles &files, uint64_t chunk);
 

@@ -21,6 +21,7 @@ struct mbc_compile_options {
   const char *format;     ///< "torch_dist", "torch", "hf"
   const char *experts;    ///< "grouped", "sequential"
   const char *hf_experts; ///< "per-expert", "fused"
+  const char *forms;      ///< --form NAME, several between commas
   const char *dtype;      ///< "keep", "bf16", "f16", "f32"
   const char *quant;      ///< "none"
   const char *copies;     ///< "check", "drop"

@@ -20,7 +20,7 @@ struct SourceRef {
 };
 
 /// Bytes that must be equal: a tied copy and its owner. Without an owner, the
-/// bytes should be zero (vocabulary padding).
+/// bytes should be zero (vocabulary padding), or `required` have to be.
 struct BoundComparison {
   SourceRef copy;
   uint64_t copyOffset = 0; ///< bytes into the piece
@@ -28,6 +28,7 @@ struct BoundComparison {
   SourceRef owner;
   uint64_t ownerOffset = 0;
   uint64_t bytes = 0, rowBytes = 0;
+  bool required = false;
   std::string copyName, ownerName;
 };
 
@@ -92,6 +93,12 @@ struct BindInput {
   Quantization quantization;      ///< as config.json declares it
   const Record *record = nullptr; ///< export only
 };
+
+/// Adds to an import that the source holds zeros where the way back writes
+/// them.
+void requireZeros(const Checkpoint &checkpoint,
+                  const std::vector<RoundTrip> &roundTrips, Binding &binding,
+                  dsl::Diagnostics &diagnostics);
 
 /// Finds every rule's tensors, infers all shapes, and reports what does not
 /// fit: names, shapes, dtypes, scales, divisions, coverage, ties.

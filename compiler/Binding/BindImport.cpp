@@ -256,6 +256,44 @@ private:
 };
 } // namespace
 
+/// The stored tensor of a class's operand, by one of its instances.
+static const SourceRef &refOf(const BoundClass &bound, size_t instance,
+                              size_t operand) {
+  size_t at = instance * bound.refsPerInstance + operand;
+  for (size_t k = 0; k != operand; ++k)
+    at += bound.type.hf[k].scale.has_value();
+  return bound.refs[at];
+}
+
+void requireZeros(const Checkpoint &checkpoint,
+                  const std::vector<RoundTrip> &roundTrips, Binding &binding,
+                  dsl::Diagnostics &diagnostics) {
+  for (size_t index = 0; index != roundTrips.size(); ++index)
+    for (const ZeroRange &range : roundTrips[index].zeros) {
+      const BoundClass &bound = binding.classes[index];
+      const OperandType &type = bound.type.hf[range.operand];
+      if (type.scale) {
+        ruleError(*bound.type.mapping,
+                  fmt::format("{} elements of a quantised tensor have no place "
+                              "in Megatron; write it in a float type",
+                              range.count),
+                  diagnostics);
+        continue;
+      }
+      for (size_t i = 0; i != bound.instances.size(); ++i) {
+        BoundComparison zero;
+        zero.copy = refOf(bound, i, range.operand);
+        zero.required = true;
+        zero.rowBytes = byteSize(type.dtype) * type.shape.elements() /
+                        (type.shape.empty() ? 1 : type.shape[0]);
+        zero.copyOffset = range.start * byteSize(type.dtype);
+        zero.bytes = range.count * byteSize(type.dtype);
+        zero.copyName = checkpoint.tensors[zero.copy.tensor].name;
+        binding.comparisons.push_back(std::move(zero));
+      }
+    }
+}
+
 Binding bindImport(const BindInput &input, dsl::Diagnostics &diagnostics) {
   return Importer(input, diagnostics).bind();
 }

@@ -9,8 +9,7 @@ namespace mbc::compiler {
 
 std::string writeOptions(const Options &options, const Checkpoint &checkpoint) {
   Json json{{"format", options.format},
-            {"experts", options.experts},
-            {"hf_experts", options.hfExperts},
+            {"forms", options.forms},
             {"dtype", options.dtype},
             {"copies", options.copies},
             {"pipeline_layout", options.pipelineLayout},
@@ -32,8 +31,7 @@ static Options optionsOf(const Json &json) {
   auto text = [&](const char *key) { return json.value(key, std::string()); };
   auto number = [&](const char *key) { return json.value(key, int64_t{0}); };
   options.format = text("format");
-  options.experts = text("experts");
-  options.hfExperts = text("hf_experts");
+  options.forms = json.value("forms", std::vector<std::string>());
   options.dtype = text("dtype");
   options.copies = text("copies");
   options.pipelineLayout = text("pipeline_layout");

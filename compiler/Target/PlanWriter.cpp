@@ -271,7 +271,7 @@ private:
       if (!comparison.hasOwner) {
         written.push_back(plan::CreateComparison(
             builder, copy, -1, comparison.bytes, comparison.rowBytes, copyName,
-            0, comparison.copyOffset, 0));
+            0, comparison.copyOffset, 0, comparison.required));
         continue;
       }
       int64_t owner = sourceOf(comparison.owner);

@@ -3,7 +3,6 @@
 #include "tests/end-to-end/Families.h"
 #include "tests/end-to-end/Quantized.h"
 #include "tests/end-to-end/Scratch.h"
-#include "tests/fixtures/Fill.h"
 #include "tests/fixtures/HfDirectory.h"
 
 #include <algorithm>
@@ -33,7 +32,8 @@ void HfModel::erase(const std::string &name) {
 
 void HfModel::add(const std::string &name, const std::string &dtype,
                   Extents shape) {
-  files.back().tensors.push_back({name, dtype, std::move(shape)});
+  files.back().tensors.push_back(
+      {.name = name, .dtype = dtype, .shape = std::move(shape)});
 }
 
 namespace {
@@ -43,7 +43,7 @@ std::vector<std::byte> contentOf(const HfModel &model,
   auto own = model.contents.find(tensor.name);
   return own != model.contents.end()
              ? own->second
-             : fixtures::fill(tensor.name, tensor.dtype, 0, tensor.elements());
+             : fixtures::contentOf(tensor, 0, tensor.elements());
 }
 
 } // namespace
