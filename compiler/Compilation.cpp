@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -143,9 +144,23 @@ static std::string formName(std::string option) {
   return option;
 }
 
+/// --spec names a file, or a spec of the folder.
+static std::string namedSpec(const std::string &spec,
+                             const std::string &directory) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path shipped = fs::path(directory) / (spec + ".mbspec");
+  const bool isName = !spec.empty() && !spec.contains('/') &&
+                      !fs::exists(spec, ignored) &&
+                      fs::exists(shipped, ignored);
+  return isName ? shipped.string() : spec;
+}
+
 bool Compilation::evaluateSpec() {
   std::string directory = specDirectory(options.specPath);
-  std::string path = options.spec;
+  std::string path = namedSpec(options.spec, directory);
+  if (path.empty() && direction == Direction::Export)
+    path = specOfLayout(directory);
   if (path.empty())
     path = findSpec(facts, directory, notes, diagnostics);
   if (path.empty())
@@ -154,6 +169,41 @@ bool Compilation::evaluateSpec() {
   if (!spec || !holdRecordedSpec())
     return false;
   return evaluateModel();
+}
+
+/// Of the specs of a family with several Megatron layouts, the one that the
+/// record names, else the one whose parameters are there; empty if there are
+/// not several.
+std::string Compilation::specOfLayout(const std::string &directory) {
+  std::error_code ignored;
+  std::filesystem::path recorded =
+      std::filesystem::path(directory) / (record.spec + ".mbspec");
+  if (hasRecord) {
+    const bool shipped = !record.spec.contains('/') &&
+                         std::filesystem::exists(recorded, ignored);
+    return shipped ? recorded.string() : std::string();
+  }
+  std::vector<std::string> paths = findSpecs(facts, directory);
+  if (paths.size() < 2)
+    return {};
+  return *std::ranges::min_element(paths, {}, [&](const std::string &path) {
+    return absentParameters(path, directory);
+  });
+}
+
+/// How many parameters of a spec the checkpoint does not have.
+size_t Compilation::absentParameters(const std::string &path,
+                                     const std::string &directory) const {
+  dsl::Diagnostics findings;
+  dsl::ParseResult other = dsl::parseFile(path, {directory}, findings);
+  if (!other)
+    return SIZE_MAX;
+  dsl::Model layout = dsl::evaluate(*other, configText, nameOracle(), findings);
+  size_t absent = findings.hasErrors() ? SIZE_MAX / 2 : 0;
+  for (const dsl::RuleInstance &instance : layout.instances)
+    for (const std::string &name : instance.megatron)
+      absent += checkpoint.find(name) == Checkpoint::none;
+  return absent;
 }
 
 /// An export by another spec than the import's could change values where
@@ -189,7 +239,7 @@ void Compilation::holdForms() {
                         fmt::join(taken, ", "))});
 }
 
-bool Compilation::evaluateModel() {
+dsl::NameOracle Compilation::nameOracle() const {
   dsl::NameOracle oracle = oracleOf(checkpoint);
   if (!options.experts.empty())
     oracle.preferredForms.push_back(formName(options.experts));
@@ -197,13 +247,17 @@ bool Compilation::evaluateModel() {
     oracle.preferredForms.push_back(formName(options.hfExperts));
   for (const std::string &form : options.forms)
     oracle.preferredForms.push_back(formName(form));
-  if (hasRecord && direction == Direction::Export) {
+  if (direction == Direction::Export)
     oracle.recordedForms = record.forms;
-    oracle.recorded = [&](std::string_view name) {
+  if (hasRecord && direction == Direction::Export)
+    oracle.recorded = [this](std::string_view name) {
       return record.find(name) != nullptr;
     };
-  }
-  model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  return oracle;
+}
+
+bool Compilation::evaluateModel() {
+  model = dsl::evaluate(*spec, configText, nameOracle(), diagnostics);
   holdForms();
   for (const dsl::ConfigField &field : model.config)
     if (auto *number = std::get_if<double>(&field.value);
@@ -252,7 +306,8 @@ bool Compilation::preparePlan(const std::string &path) {
 }
 
 bool Compilation::prepareSpecAlone() {
-  spec = dsl::parseFile(options.spec, {specDirectory(options.specPath)},
+  const std::string directory = specDirectory(options.specPath);
+  spec = dsl::parseFile(namedSpec(options.spec, directory), {directory},
                         diagnostics);
   if (!spec || options.config.empty())
     return spec != nullptr;

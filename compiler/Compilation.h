@@ -63,6 +63,10 @@ private:
   bool openConfig();
   bool readsQuantization();
   bool evaluateSpec();
+  std::string specOfLayout(const std::string &directory);
+  size_t absentParameters(const std::string &path,
+                          const std::string &directory) const;
+  dsl::NameOracle nameOracle() const;
   bool holdRecordedSpec();
   void holdForms();
   bool evaluateModel();

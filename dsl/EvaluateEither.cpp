@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -85,34 +86,36 @@ std::optional<std::string> Evaluation::firstName(const Body &body, Side which) {
 }
 
 const Form *Evaluation::preferred(const std::vector<const Form *> &forms) {
-  for (std::string word : oracle.preferredForms) {
+  auto labelled = [&](std::string word) -> const Form * {
     std::replace(word.begin(), word.end(), '-', '_'); // as options spell it
-    for (const Form *form : forms)
-      if (form->label == word)
-        return form;
-  }
+    auto found = std::ranges::find(forms, word, &Form::label);
+    return found == forms.end() ? nullptr : *found;
+  };
+  for (const std::string &word : oracle.preferredForms)
+    if (const Form *form = labelled(word))
+      return form;
   if (const Form *form = recorded(forms))
     return form;
   return forms.front();
 }
 
-/// The form whose first name the record has; of several, which then have
-/// other extents, the one that the record names.
+/// The form whose first name the record has, if each form has a name of its
+/// own; else the one that the record lists.
 const Form *Evaluation::recorded(const std::vector<const Form *> &forms) {
-  if (!oracle.recorded)
-    return nullptr;
-  const Form *first = nullptr;
-  for (const Form *form : forms) {
-    FormName name = firstName(form->body, otherSide(oracle.known));
-    if (!name || !oracle.recorded(*name))
-      continue;
+  std::set<std::string> names;
+  const Form *named = nullptr;
+  for (const Form *form : forms)
+    if (FormName name = firstName(form->body, otherSide(oracle.known));
+        name && names.insert(*name).second && !named && oracle.recorded &&
+        oracle.recorded(*name))
+      named = form;
+  if (named && names.size() == forms.size())
+    return named;
+  for (const Form *form : forms)
     if (std::ranges::find(oracle.recordedForms, form->label) !=
         oracle.recordedForms.end())
       return form;
-    if (!first)
-      first = form;
-  }
-  return first;
+  return named;
 }
 
 /// The forms whose first name is there; nothing if an error was reported.

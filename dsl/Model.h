@@ -168,7 +168,7 @@ struct NameOracle {
   /// Whether the target side had a tensor of that name before, by the source's
   /// record; null without a record.
   std::function<bool(std::string_view)> recorded;
-  /// By the same record, forms that were told from others by extents alone.
+  /// The forms that were taken then, where names do not tell.
   std::vector<std::string> recordedForms;
 };
 

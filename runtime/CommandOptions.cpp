@@ -155,7 +155,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
       .add_option("--max-shard-size", options.maxShardSize,
                   "Largest weight file of an HF target, as 5GB")
       ->check(CLI::Validator(checkSize, "SIZE"));
-  command.add_option("--spec", options.spec, "Spec instead of a shipped one");
+  command.add_option("--spec", options.spec,
+                     "Spec instead of the one that is found: a file, or the "
+                     "name of a shipped one");
   command.add_option("--spec-path", options.specPath,
                      "Directory of specs instead of the shipped ones");
 }

@@ -26,6 +26,10 @@ constexpr std::array<std::string_view, 16> columnParallel = {
     "e_proj",           "h_proj"};
 constexpr std::array<std::string_view, 3> rowParallel = {
     "linear_proj", "linear_fc2", "out_proj"};
+// Attention of some models keeps Hugging Face's names.
+constexpr std::array<std::string_view, 9> columnParallelAttention = {
+    "q_proj",   "k_proj",   "v_proj",   "b_proj",   "q_b_proj",
+    "q_conv1d", "k_conv1d", "v_conv1d", "kv_b_proj"};
 constexpr std::array<std::string_view, 5> bareRows = {
     "A_log", "dt_bias", "D", "softmax_offset", "attn_sink"};
 
@@ -76,6 +80,8 @@ std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
                                         const TensorLookup &lookup) {
   std::string prefix(tensor.name.substr(0, tensor.name.rfind(module)));
   const StoredTensor *out = lookup(prefix + "out_proj.weight");
+  if (!out)
+    out = lookup(prefix + "o_proj.weight");
   const StoredTensor *conv = lookup(prefix + "conv1d.weight");
   const StoredTensor *dt = lookup(prefix + "dt_bias");
   if (!out || !conv || !dt || out->shape->rank() != 2 || conv->shape->empty() ||
@@ -131,9 +137,12 @@ ShardRule shardRule(std::string_view name, size_t rank) {
     rule.cut = Cut::Rows;
   if (tail.leaf != "weight" && tail.leaf != "bias")
     return rule;
-  if (isOneOf(tail.module, columnParallel))
+  const bool attention = has("self_attention.");
+  if (isOneOf(tail.module, columnParallel) ||
+      (attention && isOneOf(tail.module, columnParallelAttention)))
     rule.cut = Cut::Rows;
-  else if (isOneOf(tail.module, rowParallel))
+  else if (isOneOf(tail.module, rowParallel) ||
+           (attention && tail.module == "o_proj"))
     rule.cut = rank == 2 ? Cut::Columns : Cut::None;
   else if (tail.module == "linear_fc1")
     rule.cut = Cut::Gated;

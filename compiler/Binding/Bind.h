@@ -64,7 +64,7 @@ struct RecordedTensor {
 struct Record {
   std::vector<RecordedTensor> tensors; ///< in the order of the files
   std::vector<std::string> copies;
-  std::vector<std::string> forms; ///< of HF's `either`, told by extents alone
+  std::vector<std::string> forms; ///< taken of the spec's `either` statements
   std::string spec, specSha256;   ///< name and hash of the spec of the import
   /// Keys point into the tensors' names; a move of the record keeps them.
   std::unordered_map<std::string_view, uint32_t> byName;

@@ -141,4 +141,19 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
   return {};
 }
 
+std::vector<std::string> findSpecs(const ConfigFacts &config,
+                                   const std::string &directory) {
+  dsl::Diagnostics unused;
+  std::vector<std::string> paths;
+  if (config.architectures.size() == 1)
+    for (const SpecEntry &entry : listSpecs(directory, unused))
+      if (contains(entry.header.architectures, config.architectures.front()) &&
+          contains(entry.header.modelTypes, config.modelType))
+        paths.push_back(entry.path);
+  std::ranges::stable_partition(paths, [&](const std::string &path) {
+    return fs::path(path).stem() == config.modelType;
+  });
+  return paths;
+}
+
 } // namespace mbc::compiler

@@ -31,4 +31,9 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
                      std::vector<std::string> &notes,
                      dsl::Diagnostics &diagnostics);
 
+/// All specs of a folder for a config.json: a family may have several Megatron
+/// layouts. The one that is called after the model_type comes first.
+std::vector<std::string> findSpecs(const ConfigFacts &config,
+                                   const std::string &directory);
+
 } // namespace mbc::compiler

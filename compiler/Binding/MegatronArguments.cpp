@@ -53,13 +53,15 @@ const std::vector<Switch> &switches() {
   static const std::vector<Switch> all = {
       {"untie_embeddings_and_output_weights", {"output_layer.weight"}},
       {"multi_latent_attention",
-       {"linear_kv_down_proj.weight", "linear_kv_proj.weight"}},
+       {"linear_kv_down_proj.weight", "linear_kv_proj.weight",
+        "kv_a_proj_with_mqa.weight"}},
       {"moe_router_enable_expert_bias", {"router.expert_bias"}},
       {"moe_shared_expert_gate", {"shared_experts.gate_weight"}},
       {"add_bias_linear", {"linear_proj.bias", "linear_fc2.bias"}},
       {"qk_layernorm",
        {"q_layernorm.weight", "linear_q_up_proj.layer_norm_weight",
-        "linear_kv_up_proj.layer_norm_weight", "kv_layernorm.weight"}},
+        "linear_kv_up_proj.layer_norm_weight", "kv_layernorm.weight",
+        "kv_a_layernorm.weight"}},
   };
   return all;
 }

@@ -33,6 +33,8 @@ constexpr std::string_view mambaRows =
 constexpr std::string_view streamRows =
     "mhc_num_residual_streams*mhc_num_residual_streams + "
     "2*mhc_num_residual_streams";
+constexpr std::string_view kimiRows =
+    "kimi_linear_num_heads*kimi_linear_head_dim";
 constexpr std::string_view qkvRows =
     "num_attention_heads*kv_channels + 2*num_query_groups*kv_channels";
 
@@ -148,6 +150,51 @@ const std::vector<Parameter> &parameters() {
       {"self_attention.out_norm.weight", {"linear_value_head_dim"}},
       {"self_attention.out_proj.weight",
        {h, "linear_num_value_heads*linear_value_head_dim"}},
+
+      // Where the indexer's parts stand in the attention itself.
+      {"self_attention.wq_b.weight",
+       {"dsa_indexer_n_heads*dsa_indexer_head_dim", "q_lora_rank"}},
+      {"self_attention.wk.weight", {"dsa_indexer_head_dim", h}},
+      {"self_attention.k_norm.weight", {"dsa_indexer_head_dim"}},
+      {"self_attention.k_norm.bias", {"dsa_indexer_head_dim"}},
+      {"self_attention.weights_proj.weight", {"dsa_indexer_n_heads", h}},
+
+      // Linear and latent attention under Hugging Face's names.
+      {"self_attention.q_proj.weight", {kimiRows, h}},
+      {"self_attention.q_proj.weight",
+       {"linear_num_key_heads*linear_key_head_dim", h}},
+      {"self_attention.q_conv1d.weight", {"*", "1", "*"}, false},
+      {"self_attention.k_proj.weight", {kimiRows, h}},
+      {"self_attention.k_proj.weight",
+       {"linear_num_key_heads*linear_key_head_dim", h}},
+      {"self_attention.k_conv1d.weight", {"*", "1", "*"}, false},
+      {"self_attention.v_proj.weight", {kimiRows, h}},
+      {"self_attention.v_proj.weight",
+       {"linear_num_key_heads*linear_key_head_dim", h}},
+      {"self_attention.v_conv1d.weight", {"*", "1", "*"}, false},
+      {"self_attention.b_proj.weight", {"kimi_linear_num_heads", h}},
+      {"self_attention.b_proj.weight", {"linear_num_value_heads", h}},
+      {"self_attention.f_a_proj.weight", {"kimi_linear_head_dim", h}},
+      {"self_attention.f_b_proj.weight", {kimiRows, "kimi_linear_head_dim"}},
+      {"self_attention.g_proj.weight", {kimiRows, h}},
+      {"self_attention.g_proj.weight", {"num_attention_heads*v_head_dim", h}},
+      {"self_attention.o_proj.weight", {h, kimiRows}},
+      {"self_attention.o_proj.weight", {h, "num_attention_heads*v_head_dim"}},
+      {"self_attention.o_proj.weight",
+       {h, "linear_num_value_heads*linear_value_head_dim"}},
+      {"self_attention.q_a_proj.weight", {"q_lora_rank", h}},
+      {"self_attention.q_b_proj.weight", {qRows, "q_lora_rank"}},
+      {"self_attention.kv_a_proj_with_mqa.weight",
+       {"kv_lora_rank + qk_pos_emb_head_dim", h}},
+      {"self_attention.kv_b_proj.weight",
+       {"num_attention_heads*qk_head_dim + num_attention_heads*v_head_dim",
+        "kv_lora_rank"}},
+      {"self_attention.A_log", {"kimi_linear_num_heads"}, false},
+      {"self_attention.dt_bias", {kimiRows}, false},
+      {"self_attention.o_norm.weight", {"kimi_linear_head_dim"}, false},
+      {"self_attention.o_norm.weight", {"linear_value_head_dim"}, false},
+      {"self_attention.q_a_layernorm.weight", {"q_lora_rank"}, false},
+      {"self_attention.kv_a_layernorm.weight", {"kv_lora_rank"}, false},
 
       {"mixer.in_proj.weight", {mambaRows, h}},
       {"mixer.conv1d.weight", {mambaChannels, "1", "*"}, false},

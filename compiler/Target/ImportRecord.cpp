@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace mbc::compiler {
 
@@ -53,18 +54,16 @@ static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
   out += "]\n";
 }
 
-/// HF's forms that no name tells from others. Values that were quantised leave
+/// The forms that were taken. Of values that were quantised, none: they leave
 /// in the form that the spec prefers.
-static std::vector<std::string> formsToRecord(const BindInput &input) {
-  std::vector<std::string> forms;
+static std::set<std::string> takenForms(const BindInput &input) {
+  std::set<std::string> forms;
   for (const dsl::Choice &choice : input.model.choices) {
     uint32_t tensor = input.checkpoint.find(choice.example);
-    if (choice.side != dsl::Side::Hf || tensor == Checkpoint::none ||
-        scalesOf(input.checkpoint, input.checkpoint.tensors[tensor]) !=
+    if (tensor == Checkpoint::none ||
+        scalesOf(input.checkpoint, input.checkpoint.tensors[tensor]) ==
             Checkpoint::none)
-      continue;
-    if (std::ranges::find(forms, choice.form) == forms.end())
-      forms.push_back(choice.form);
+      forms.insert(choice.form);
   }
   return forms;
 }
@@ -95,9 +94,9 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
   head["layout"] = input.layout.toString();
   head["vocab_size"] = input.model.vocabSize;
   head["padded_vocab_size"] = binding.paddedVocab;
+  head["forms"] = takenForms(input);
   head["copies"] = binding.copies;
   head["dropped"] = binding.dropped;
-  head["forms"] = formsToRecord(input);
   std::string text = head.dump(1);
   text.erase(text.find_last_of('}')); // the tensors follow in the same object
   while (text.back() == '\n')

@@ -131,14 +131,8 @@ private:
     const RuleClass &type = input.binding.classes[place.boundClass].type;
     const FusedClass &fused = input.program.classes[place.boundClass];
     const dsl::Shard &shard = type.mapping->shard;
-    bool named = shard.kind == dsl::ShardKind::Section;
-    if (named && shard.sections.empty())
-      return fail(
-          "{}:{}: {} has sections without names, and torch_dist keys end in "
-          "them: write shard=section(query,key,value), or use --format torch",
-          type.mapping->where.file ? type.mapping->where.file->path : "",
-          type.mapping->where.line, instance.megatron.front());
-    if (Result<void> joins = sectionsJoin(instance, type); named && !joins)
+    bool named = !shard.sections.empty();
+    if (Result<void> joins = sectionsJoin(instance, type); !joins)
       return joins;
     uint32_t lastOperand = UINT32_MAX;
     MegatronName name;
@@ -194,7 +188,7 @@ private:
     const dsl::Shard &shard = type.mapping->shard;
     const Shape &whole = type.megatron[output.operand].shape;
     std::vector<Place> places;
-    if (shard.kind != dsl::ShardKind::Section) {
+    if (shard.sections.empty()) {
       places.push_back(
           tensorOf(torchDistKey(name, "", rules), output.dtype, whole));
       return places;

@@ -88,7 +88,8 @@ TEST_P(Reference, DefinesTheMegatronParametersOfTheReference) {
   EXPECT_EQ(initial, expected.at("init_only").get<std::set<std::string>>());
 }
 
-/// Specs by architecture and model_type.
+/// Specs by architecture and model_type; of several Megatron layouts, that
+/// which is called after the model_type.
 std::map<std::pair<std::string, std::string>, std::string> families() {
   std::map<std::pair<std::string, std::string>, std::string> result;
   for (const std::string &path : specFiles()) {
@@ -98,9 +99,13 @@ std::map<std::pair<std::string, std::string>, std::string> families() {
       continue; // lib/, or an error that another test reports
     SpecHeader head = header(*spec);
     for (const std::string &architecture : head.architectures)
-      for (const std::string &type : head.modelTypes)
-        result[{architecture, type}] =
-            std::filesystem::path(path).stem().string();
+      for (const std::string &type : head.modelTypes) {
+        const std::string name = std::filesystem::path(path).stem().string();
+        if (auto [entry, isNew] =
+                result.try_emplace({architecture, type}, name);
+            !isNew && name == type)
+          entry->second = name;
+      }
   }
   return result;
 }

@@ -67,4 +67,9 @@ Reference ernieVlReference(const HfModel &model);
 Reference glm5NextReference(const HfModel &model);
 StageStarts glm5NextStageStarts(const Json &text);
 
+/// GLM-5.3-Flash as a GPTModel, by the trainer that builds it.
+enum class Glm5NextPort : uint8_t { Miles, MilesWhole, Skyrl, Bridge };
+Reference glm5NextGptReference(const HfModel &model, Glm5NextPort port,
+                               bool fusedNorms);
+
 } // namespace mbc::test

@@ -53,6 +53,11 @@ Answers::Answers(const HfModel &source, const Json &expected)
     initOnly_ = expected["init_only"].get<std::set<std::string>>();
 }
 
+Answers::Answers(const HfModel &source, Reference reference,
+                 std::set<std::string> initOnly)
+    : model(source), reference_(std::move(reference)),
+      initOnly_(std::move(initOnly)) {}
+
 namespace {
 
 template <typename Answer>

@@ -31,6 +31,9 @@ class Answers {
 public:
   explicit Answers(const std::string &fixtureName);
   Answers(const HfModel &model, const Json &expected);
+  /// By another reference than that of the model's family.
+  Answers(const HfModel &model, Reference reference,
+          std::set<std::string> initOnly);
 
   /// Compares whole tensors. `vocabMultiple` includes TP. "" if all agree.
   std::string compareWhole(const std::vector<Row> &rows,
