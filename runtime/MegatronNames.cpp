@@ -58,7 +58,7 @@ void findGroupedExpert(const std::vector<std::string_view> &segments,
 
 Places locate(const std::vector<std::string_view> &segments) {
   Places places;
-  if (isTowerName(segments[0]))
+  if (isTowerName({segments.front().data(), segments.back().data()}))
     return places;
   for (size_t i = 0; i + 1 < segments.size(); ++i) {
     bool numbered = i + 2 < segments.size() && segments[i + 1] == "layers" &&
@@ -85,11 +85,12 @@ std::string join(const std::vector<std::string> &segments) {
 } // namespace
 
 bool isTowerName(std::string_view name) {
-  constexpr std::string_view wrapper = "thinker."; // of models that speak, too
-  if (name.starts_with(wrapper))
-    name.remove_prefix(wrapper.size());
+  // Around all parts of a model.
+  for (std::string_view wrapper : {"thinker.", "llava_model."})
+    if (name.starts_with(wrapper))
+      name.remove_prefix(wrapper.size());
   return name.starts_with("vis") || name.starts_with("audio") ||
-         name.starts_with("image");
+         name.starts_with("image") || name.starts_with("sound");
 }
 
 MegatronName parseMegatronName(std::string_view name) {

@@ -15,7 +15,8 @@ bool isOneOf(std::string_view word,
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-constexpr std::array<std::string_view, 16> columnParallel = {
+constexpr std::array<std::string_view, 18> columnParallel = {
+    "embedder",         "video_embedder",
     "word_embeddings",  "output_layer",
     "linear_qkv",       "linear_q_proj",
     "linear_q_up_proj", "linear_kv_up_proj",
@@ -110,8 +111,13 @@ std::vector<int64_t> sectionsFromShapes(const StoredTensor &tensor,
 
 /// A tower is whole on every rank, unless it is made of Megatron's own modules.
 bool isWholeTower(std::string_view name) {
-  return isTowerName(name) && !name.starts_with("vision_model.decoder.") &&
-         !name.starts_with("vision_model.merger.");
+  constexpr std::string_view ownModules[] = {
+      "vision_model.decoder.", "vision_model.merger.", "vision_model.embedder.",
+      "vision_model.video_embedder.", "_projection.encoder."};
+  return isTowerName(name) &&
+         std::ranges::none_of(ownModules, [&](std::string_view part) {
+           return name.contains(part);
+         });
 }
 
 } // namespace

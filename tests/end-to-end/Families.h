@@ -61,6 +61,8 @@ Reference llama4VlReference(const HfModel &model);
 Reference exaone45Reference(const HfModel &model);
 Reference thinkerReference(const HfModel &model);
 Reference internVlReference(const HfModel &model);
+Reference nemotronVlReference(const HfModel &model);
+Reference nemotronOmniReference(const HfModel &model);
 Reference step37Reference(const HfModel &model);
 Reference miniMaxM3Reference(const HfModel &model);
 Reference ernieVlReference(const HfModel &model);

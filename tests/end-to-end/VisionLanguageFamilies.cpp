@@ -107,7 +107,62 @@ void exaoneVision(Wrapper &model, const Json &vision) {
   model.pair(mg + "merger.linear_fc2", hf + "merger.mlp.2", Cut::Columns);
 }
 
+/// Nemotron-H's tower and projector, below `mg`.
+void radio(Wrapper &model, const Json &vision, const std::string &mg) {
+  const std::string tower = mg + "vision_model.",
+                    hf = "vision_model.radio_model.model.",
+                    patches = hf + "patch_generator.";
+  model.first(tower + "class_token", patches + "cls_token.token");
+  model.first(tower + "position_embeddings", patches + "pos_embed");
+  for (const char *name : {"embedder.weight", "video_embedder.weight"})
+    if (model.hasTensor(patches + name))
+      model.first(tower + name, patches + name, Cut::Rows);
+  for (int64_t i = 0; i != vision["num_hidden_layers"].get<int64_t>(); ++i) {
+    const std::string to = fmt::format("{}decoder.layers.{}.", tower, i),
+                      from = fmt::format("{}blocks.{}.", hf, i);
+    const int64_t heads = vision["num_attention_heads"];
+    model.flatAttention(to + "self_attention.", from + "attn.", heads, heads);
+    model.pair(to + "self_attention.linear_qkv.layer_norm_", from + "norm1");
+    model.pair(to + "mlp.linear_fc1.layer_norm_", from + "norm2");
+    model.pair(to + "mlp.linear_fc1", from + "mlp.fc1", Cut::Rows, Cut::Rows);
+    model.pair(to + "mlp.linear_fc2", from + "mlp.fc2", Cut::Columns);
+  }
+  model.whole("vision_model.radio_model.input_conditioner.",
+              tower + "input_conditioner.");
+}
+
+/// A norm and two linears.
+void projector(Wrapper &model, const std::string &mg, const std::string &norm,
+               const std::string &up, const std::string &down) {
+  model.first(mg + "linear_fc1.layer_norm_weight", norm);
+  model.first(mg + "linear_fc1.weight", up, Cut::Rows);
+  model.first(mg + "linear_fc2.weight", down, Cut::Columns);
+}
+
+Wrapper nemotronVl(const HfModel &model, const std::string &mg) {
+  Wrapper wrapper(model);
+  wrapper.language(nemotronHReference, "language_model.backbone.", insideHead,
+                   mg + "language_model.", "backbone.");
+  radio(wrapper, model.config["vision_config"], mg);
+  projector(wrapper, mg + "vision_projection.encoder.", "mlp1.0.weight",
+            "mlp1.1.weight", "mlp1.3.weight");
+  return wrapper;
+}
+
 } // namespace
+
+Reference nemotronVlReference(const HfModel &model) {
+  return nemotronVl(model, "llava_model.").build();
+}
+
+Reference nemotronOmniReference(const HfModel &model) {
+  Wrapper wrapper = nemotronVl(model, "");
+  projector(wrapper, "sound_projection.encoder.",
+            "sound_projection.norm.weight", "sound_projection.linear1.weight",
+            "sound_projection.linear2.weight");
+  return wrapper.whole("sound_encoder.encoder.", "sound_model.encoder.")
+      .build();
+}
 
 Reference qwen3VlReference(const HfModel &model) {
   return Wrapper(model)

@@ -17,14 +17,14 @@ moved(const std::string &name, const std::string &from, const std::string &to) {
 /// The language model alone, under the names of a text model. The bytes stay
 /// those of the original names.
 HfModel textModel(const HfModel &model, const std::string &body,
-                  const std::string &head) {
+                  const std::string &head, const std::string &textBody) {
   HfModel text;
   text.config = textConfig(model.config);
   text.config["tie_word_embeddings"] = model.config.value(
       "tie_word_embeddings", !model.tensors().contains(head + "weight"));
   text.files.push_back({"model.safetensors", {}});
   for (const auto &[name, tensor] : model.tensors()) {
-    std::optional<std::string> plain = moved(name, body, "model.");
+    std::optional<std::string> plain = moved(name, body, textBody);
     if (!plain)
       plain = moved(name, head, "lm_head.");
     if (!plain)
@@ -44,8 +44,9 @@ Wrapper::Wrapper(const HfModel &model)
 
 Wrapper &Wrapper::language(Reference (*text)(const HfModel &),
                            const std::string &body, const std::string &head,
-                           const std::string &megatron) {
-  Reference inner = text(textModel(model_, body, head));
+                           const std::string &megatron,
+                           const std::string &textBody) {
+  Reference inner = text(textModel(model_, body, head, textBody));
   result_.experts = inner.experts;
   for (auto &[name, parameter] : inner.parameters)
     result_.parameters[megatron + name] = std::move(parameter);

@@ -11,10 +11,12 @@ public:
   explicit Wrapper(const HfModel &model);
 
   /// The language model: what a text model calls `model.` and `lm_head.`, under
-  /// these names, and its place in Megatron. MTP names stay as they are.
+  /// these names, and its place in Megatron. MTP names stay as they are. A text
+  /// model may have another word for `model.`.
   Wrapper &language(Reference (*text)(const HfModel &), const std::string &body,
                     const std::string &head,
-                    const std::string &megatron = "language_model.");
+                    const std::string &megatron = "language_model.",
+                    const std::string &textBody = "model.");
 
   /// A part that Megatron holds as it is: whole, on the first stage. Names
   /// begin with `hf`, in Megatron with `mg`.
