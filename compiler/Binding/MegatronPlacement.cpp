@@ -54,8 +54,10 @@ public:
   PlacementCheck(const dsl::Model &model, dsl::Diagnostics &diagnostics)
       : arguments(model), diagnostics(diagnostics) {
     for (const dsl::RuleInstance &instance : model.instances)
-      for (const std::string &name : instance.megatron)
+      for (const std::string &name : instance.megatron) {
         hasMtp |= parseMegatronName(name).mtp.has_value();
+        cutsRouters |= name.contains(".engram.");
+      }
   }
 
   void check(const dsl::Mapping &mapping, const std::string &name,
@@ -87,6 +89,8 @@ private:
       known.cut = Cut::Rows;
     if (known.cut == Cut::None && given == Cut::Rows &&
         isNormOfHeads(name, shape))
+      return "";
+    if (given == Cut::Rows && cutsRouters && name.ends_with("router.weight"))
       return "";
     // Early versions of miles hold the module whole, later ones cut it.
     if (given == Cut::None && name.find(".kda.") != name.npos)
@@ -154,6 +158,7 @@ private:
   MegatronArguments arguments;
   dsl::Diagnostics &diagnostics;
   bool hasMtp = false;
+  bool cutsRouters = false; ///< DeepSeek-V4.1 has one of its own
 };
 
 } // namespace

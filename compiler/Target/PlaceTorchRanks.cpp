@@ -77,6 +77,12 @@ private:
     for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
       const FusedOutput &output = fused.outputs[o];
       const std::string &text = instance.megatron[output.operand];
+      if (layout.ep > 1 && text.contains(".engram.embed.tables."))
+        return fail("{}: Megatron deals its {} rows out over the {} expert "
+                    "ranks, which per-rank files cannot be written with yet; "
+                    "use --format torch_dist, which every size can read, or "
+                    "--ep 1",
+                    text, output.shape[0], layout.ep);
       MegatronName name = parseMegatronName(text);
       for (uint32_t f = 0; f != files.size(); ++f)
         for (int64_t chunk = 0; chunk != layout.vpp; ++chunk)

@@ -28,7 +28,7 @@ public:
     return std::move(result_);
   }
 
-private:
+protected:
   void layer(const std::string &mg, const std::string &hf) {
     streams(mg + "self_attention_hyper_connection.", hf + "hc_attn_");
     streams(mg + "mlp_hyper_connection.", hf + "hc_ffn_");
@@ -58,7 +58,7 @@ private:
     copy(core + "attn_sink", hf + "attn_sink", Cut::Rows);
     if (hasTensor(hf + "compressor.ape"))
       compressor(core + "compressor.", hf + "compressor.");
-    if (!hasTensor(hf + "indexer.wq_b.weight"))
+    if (!hasTensor(hf + "indexer.compressor.ape"))
       return;
     copy(core + "indexer.linear_wq_b.weight", hf + "indexer.wq_b.weight");
     copy(core + "indexer.linear_weights_proj.weight",
@@ -79,6 +79,10 @@ private:
       copy(mg + "router.tid2eid", hf + "gate.tid2eid");
     else
       copy(mg + "router.expert_bias", hf + "gate.bias");
+    experts(mg, hf);
+  }
+
+  void experts(const std::string &mg, const std::string &hf) {
     linears(mg + "shared_experts.linear_fc{}.weight", hf + "shared_experts.");
     for (int64_t e = 0; e != result_.experts; ++e)
       linears(mg + "experts.linear_fc{}.weight" + std::to_string(e),
@@ -97,7 +101,79 @@ private:
   }
 };
 
+/// Each layer is two physical ones; some compress keys for those behind them.
+class DeepseekV41 : public DeepseekV4 {
+public:
+  using DeepseekV4::DeepseekV4;
+
+  Reference build() {
+    result_.experts = number("n_routed_experts");
+    vocabulary("embedding.word_embeddings.weight", "embed.weight")
+        .everywhereFirst = true;
+    vocabulary("output_layer.weight", "head.weight");
+    copy("decoder.final_norm.weight", "norm.weight");
+    for (int64_t i = 0; i != number("num_hidden_layers"); ++i)
+      twoLayers(i, fmt::format("layers.{}.", i));
+    layer_.reset();
+    for (const auto &[name, tensor] : tensors_)
+      if (name.starts_with("vision.") || name.starts_with("aligner.") ||
+          name.starts_with("image_"))
+        copy(name, name).everywhereFirst = true;
+    return std::move(result_);
+  }
+
+private:
+  void twoLayers(int64_t i, const std::string &hf) {
+    layer_ = 2 * i;
+    std::string mg = fmt::format("decoder.layers.{}.", 2 * i);
+    streams(mg + "hyper_connection.", hf + "hc_attn_");
+    copy(mg + "inner_layer.input_layernorm.weight", hf + "attn_norm.weight");
+    attention(mg + "inner_layer.self_attention.", hf + "attn.");
+    const std::string core = mg + "inner_layer.self_attention.core_attention.";
+    for (const auto &[to, from] :
+         {std::pair{"compressor.linear_wkv", "compressor.wkv"},
+          {"compressor.linear_wgate", "compressor.wgate"},
+          {"compressor.norm", "compressor.norm"},
+          {"indexer.linear_wq_b", "indexer.wq_b"},
+          {"indexer.linear_weights_proj", "indexer.weights_proj"},
+          {"indexer.linear_wk", "indexer.wk"},
+          {"indexer.k_norm", "indexer.k_norm"}})
+      same(core + to + ".weight", fmt::format("{}attn.{}.weight", hf, from));
+    same(mg + "engram.embed.tables.0.weight", hf + "engram.embed.weight");
+    for (const char *name : {"wkv.weight", "q_weight", "k_weight"})
+      same(mg + "engram." + name, hf + "engram." + name);
+
+    layer_ = 2 * i + 1;
+    mg = fmt::format("decoder.layers.{}.", 2 * i + 1);
+    streams(mg + "hyper_connection.", hf + "hc_ffn_");
+    mg += "inner_layer.";
+    copy(mg + "pre_mlp_layernorm.weight", hf + "ffn_norm.weight");
+    experts(mg + "mlp.", hf + "ffn.");
+    copy(mg + "mlp.router.weight", hf + "ffn.gate.weight", Cut::Rows);
+    copy(mg + "mlp.router.text_balance.expert_bias", hf + "ffn.gate.bias");
+    copy(mg + "mlp.router.image_balance.expert_bias", hf + "ffn.gate.bias_vl");
+  }
+
+  /// What only some layers have.
+  void same(const std::string &mg, const std::string &hf) {
+    if (hasTensor(hf))
+      copy(mg, hf);
+  }
+};
+
 } // namespace
+
+Reference deepseekV41Reference(const HfModel &model) {
+  return DeepseekV41(model).build();
+}
+
+/// Any physical layer may begin a stage.
+StageStarts deepseekV41StageStarts(const Json &text) {
+  StageStarts starts{{}, 2 * text["num_hidden_layers"].get<int64_t>()};
+  for (int64_t layer = 1; layer < starts.layers; ++layer)
+    starts.places.push_back(layer);
+  return starts;
+}
 
 Reference deepseekV4Reference(const HfModel &model) {
   return DeepseekV4(model).build();

@@ -39,6 +39,8 @@ Reference mixtralReference(const HfModel &model);
 Reference nemotronNasReference(const HfModel &model);
 Reference qwen2MoeReference(const HfModel &model);
 Reference stepReference(const HfModel &model);
+Reference deepseekV41Reference(const HfModel &model);
+StageStarts deepseekV41StageStarts(const Json &text);
 Reference deepseekV4Reference(const HfModel &model);
 Reference gemma4Reference(const HfModel &model);
 Reference falconH1Reference(const HfModel &model);

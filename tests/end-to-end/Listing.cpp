@@ -133,6 +133,12 @@ std::vector<Obstacle> Answers::obstacles(const Layout &layout) const {
   return test::obstacles(reference_, model.config, layout);
 }
 
+bool Answers::dealsRowsOut() const {
+  return std::ranges::any_of(reference_.parameters, [](const auto &entry) {
+    return entry.first.contains(".engram.embed.");
+  });
+}
+
 int64_t Answers::stageOf(const Parameter &parameter,
                          const Layout &layout) const {
   if (parameter.everywhereFirst)
