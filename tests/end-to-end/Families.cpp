@@ -84,6 +84,8 @@ const std::vector<Family> &families() {
       {.modelType = "qwen3_omni_moe", .reference = thinkerReference},
       {.modelType = "qwen3_asr", .reference = thinkerReference},
       {.modelType = "internvl_chat", .reference = internVlReference},
+      {.modelType = "ovis2_5", .reference = ovisReference},
+      {.modelType = "llava_onevision1_5", .reference = llavaOneVisionReference},
       {.modelType = "step3p7", .reference = step37Reference},
       {.modelType = "minimax_m3_vl", .reference = miniMaxM3Reference},
       {.modelType = "ernie4_5_vl_moe", .reference = ernieVlReference},

@@ -65,6 +65,8 @@ Reference thinkerReference(const HfModel &model);
 Reference internVlReference(const HfModel &model);
 Reference nemotronVlReference(const HfModel &model);
 Reference nemotronOmniReference(const HfModel &model);
+Reference ovisReference(const HfModel &model);
+Reference llavaOneVisionReference(const HfModel &model);
 Reference step37Reference(const HfModel &model);
 Reference miniMaxM3Reference(const HfModel &model);
 Reference ernieVlReference(const HfModel &model);

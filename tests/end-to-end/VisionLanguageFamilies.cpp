@@ -246,6 +246,21 @@ Reference internVlReference(const HfModel &model) {
       .build();
 }
 
+Reference ovisReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, "llm.model.", "llm.lm_head.")
+      .whole("visual_tokenizer.", "visual.visual_tokenizer.")
+      .whole("vte.", "visual.vte.")
+      .build();
+}
+
+Reference llavaOneVisionReference(const HfModel &model) {
+  return Wrapper(model)
+      .language(decoderReference<>, nested, "lm_head.")
+      .whole("model.visual.", "visual.visual.")
+      .build();
+}
+
 Reference step37Reference(const HfModel &model) {
   return Wrapper(model)
       .language(stepReference, "model.", "lm_head.")
