@@ -126,7 +126,10 @@ void radio(Wrapper &model, const Json &vision, const std::string &mg) {
     model.pair(to + "mlp.linear_fc1.layer_norm_", from + "norm2");
     model.pair(to + "mlp.linear_fc1", from + "mlp.fc1", Cut::Rows, Cut::Rows);
     model.pair(to + "mlp.linear_fc2", from + "mlp.fc2", Cut::Columns);
+    model.whole(from + "layer_scale", to + "layer_scale");
   }
+  model.whole("vision_model.radio_model.summary",
+              mg + "vision_model.radio_model.summary");
   model.whole("vision_model.radio_model.input_conditioner.",
               tower + "input_conditioner.");
 }
@@ -161,6 +164,8 @@ Reference nemotronOmniReference(const HfModel &model) {
             "sound_projection.norm.weight", "sound_projection.linear1.weight",
             "sound_projection.linear2.weight");
   return wrapper.whole("sound_encoder.encoder.", "sound_model.encoder.")
+      .whole("vision_projector.vision_final_layernorm.",
+             "vision_model.decoder.final_layernorm.")
       .build();
 }
 

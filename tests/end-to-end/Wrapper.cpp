@@ -27,8 +27,9 @@ HfModel textModel(const HfModel &model, const std::string &body,
     std::optional<std::string> plain = moved(name, body, textBody);
     if (!plain)
       plain = moved(name, head, "lm_head.");
-    if (!plain)
-      plain = moved(name, "mtp.", "mtp.");
+    for (const char *mtp : {"mtp.", "language_model.mtp."})
+      if (!plain)
+        plain = moved(name, mtp, "mtp.");
     if (!plain)
       continue;
     text.add(*plain, tensor.dtype, tensor.shape);

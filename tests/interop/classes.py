@@ -35,7 +35,7 @@ NOT_SAVED = {
 FUSED = {"glm_moe_dsa_fused"}  # experts as the class holds them, not as it saves them
 
 # What models are published with and the classes do not have: MTP layers, constants of old versions.
-EXTRA = re.compile(r"mtp\.|model\.mtp\.|model\.(language_model\.)?layers\.(?P<layer>\d+)\.|.*\.rotary_emb\.inv_freq$")
+EXTRA = re.compile(r"mtp\.|model\.mtp\.|language_model\.mtp\.|model\.(language_model\.)?layers\.(?P<layer>\d+)\.|.*\.rotary_emb\.inv_freq$")
 
 # Fields that a class reads and the published config, written for other code, does not have.
 CLASS_FIELDS = {
