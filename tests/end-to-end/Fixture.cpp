@@ -38,12 +38,17 @@ void HfModel::add(const std::string &name, const std::string &dtype,
 
 namespace {
 
+/// `count` elements from `start` on.
 std::vector<std::byte> contentOf(const HfModel &model,
-                                 const ManifestTensor &tensor) {
+                                 const ManifestTensor &tensor, uint64_t start,
+                                 uint64_t count) {
   auto own = model.contents.find(tensor.name);
-  return own != model.contents.end()
-             ? own->second
-             : fixtures::contentOf(tensor, 0, tensor.elements());
+  if (own == model.contents.end())
+    return fixtures::contentOf(tensor, start, count);
+  const std::span bytes(own->second);
+  const uint64_t width = fixtures::elementSize(tensor.dtype);
+  const auto part = bytes.subspan(start * width, count * width);
+  return {part.begin(), part.end()};
 }
 
 } // namespace
@@ -52,18 +57,18 @@ Tensors HfModel::tensors() const {
   Tensors all;
   for (const auto &file : files)
     for (const ManifestTensor &tensor : file.tensors)
-      all[tensor.name] = {tensor.dtype, tensor.shape, contentOf(*this, tensor)};
+      all[tensor.name] = {tensor.dtype, tensor.shape,
+                          contentOf(*this, tensor, 0, tensor.elements())};
   return all;
 }
 
 void HfModel::write(const std::string &directory) const {
   writeText(directory + "/config.json", config.dump(2));
   for (const auto &file : files) {
-    // The tensors of a fixture are smaller than one block of the writer.
     auto bytes = fixtures::writeSafetensors(
         directory + "/" + file.name, file.tensors,
-        [&](const ManifestTensor &tensor, uint64_t, uint64_t) {
-          return contentOf(*this, tensor);
+        [&](const ManifestTensor &tensor, uint64_t start, uint64_t count) {
+          return contentOf(*this, tensor, start, count);
         });
     ASSERT_TRUE(bytes) << bytes.error().message;
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,7 +68,11 @@ Outcome run(const std::vector<std::string> &argv) {
     return outcome;
   }
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage used{};
+  wait4(child, &status, 0, &used);
+  for (const timeval &time : {used.ru_utime, used.ru_stime})
+    outcome.cpuSeconds += static_cast<double>(time.tv_sec) +
+                          static_cast<double>(time.tv_usec) * 1e-6;
   outcome.status =
       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
@@ -78,13 +83,23 @@ Outcome mbc(std::vector<std::string> arguments) {
   return run(arguments);
 }
 
-Outcome mbcWithFileLimit(uint64_t units,
-                         const std::vector<std::string> &arguments) {
+static Outcome mbcWithLimit(const std::string &option, uint64_t units,
+                            const std::vector<std::string> &arguments) {
   std::vector<std::string> argv{"/bin/sh", "-c",
-                                "ulimit -f \"$0\" && exec \"$@\"",
+                                "ulimit " + option + " \"$0\" && exec \"$@\"",
                                 std::to_string(units), MBC_BINARY};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return run(argv);
+}
+
+Outcome mbcWithFileLimit(uint64_t units,
+                         const std::vector<std::string> &arguments) {
+  return mbcWithLimit("-f", units, arguments);
+}
+
+Outcome mbcWithMemoryLimit(uint64_t kibibytes,
+                           const std::vector<std::string> &arguments) {
+  return mbcWithLimit("-d", kibibytes, arguments);
 }
 
 std::string spell(const std::vector<std::string> &arguments) {

@@ -9,6 +9,7 @@ namespace mbc::test {
 struct Outcome {
   int status = -1; ///< exit status; 128 + signal if it was killed by one
   std::string out, err;
+  double cpuSeconds = 0; ///< of all its threads
 };
 
 /// Runs a program to its end, with standard input empty. `argv[0]` is its path.
@@ -22,6 +23,10 @@ Outcome mbc(std::vector<std::string> arguments);
 Outcome mbcWithFileLimit(uint64_t units,
                          const std::vector<std::string> &arguments);
 inline constexpr uint64_t fileLimitUnit = 512; ///< of the shell's `ulimit -f`
+
+/// The same with no more memory of its own than this.
+Outcome mbcWithMemoryLimit(uint64_t kibibytes,
+                           const std::vector<std::string> &arguments);
 
 /// The command line, for messages of failed expectations.
 std::string spell(const std::vector<std::string> &arguments);
