@@ -48,7 +48,7 @@ KEPT_FIELDS = {"gemma4": ("global_head_dim", "num_global_key_value_heads"), "gem
                "gemma4_vl": ("global_head_dim",)}
 
 # Towers and what joins them to the text: a rule takes all tensors below a prefix, however many there are.
-SUBTREE = re.compile(r"(.*\.)?(visual|(vision|audio)_(tower|model)|embed_(vision|audio)|multi_modal_projector|"
+SUBTREE = re.compile(r"(.*\.)?(visual|(vision|audio)_(tower|model)|embed_(vision|audio)|sound_encoder|multi_modal_projector|"
                      r"patch_merge_mlp|resampler_model)\.")
 
 # Fields without which a class's default config is no model, as published.
