@@ -48,6 +48,18 @@ TEST(FindSpec, OneArchitectureOfTwoFamiliesNeedsItsModelType) {
       << found.findings;
 }
 
+TEST(FindSpec, AFamilysOwnNameComesFirstOfItsMegatronLayouts) {
+  ConfigFacts config;
+  config.architectures = {"Glm5NextForConditionalGeneration"};
+  config.modelType = "glm5_next";
+  std::vector<std::string> names;
+  for (const std::string &path : findSpecs(config, MBC_SPECS))
+    names.push_back(std::filesystem::path(path).stem());
+  EXPECT_EQ(names, (std::vector<std::string>{"glm5_next", "glm5_next_bridge",
+                                             "glm5_next_gpt"}));
+  EXPECT_EQ(find(config.architectures, config.modelType).spec, "glm5_next");
+}
+
 TEST(FindSpec, SeveralArchitecturesAreRefused) {
   Found found = find({"LlamaForCausalLM", "Other"}, "llama");
   EXPECT_EQ(found.spec, "");
