@@ -58,6 +58,8 @@ static void unknownModel(const ConfigFacts &config,
   for (const SpecEntry &entry : specs)
     known.insert(known.end(), entry.header.architectures.begin(),
                  entry.header.architectures.end());
+  std::ranges::sort(known);
+  known.erase(std::ranges::unique(known).begin(), known.end());
   std::string near;
   for (const std::string &name : config.architectures)
     if (std::string found = dsl::didYouMean(name, known); !found.empty())

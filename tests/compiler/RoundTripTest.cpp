@@ -52,16 +52,33 @@ TEST(RoundTrip, HoldsForScaledWeightsAndOtherDtypes) {
   EXPECT_EQ(findings(rule), Texts{});
 }
 
-TEST(RoundTrip, ReportsAConstantOnTheWayToMegatron) {
-  // Half of the Megatron tensor is a constant: that is fine. Half of the
-  // Hugging Face tensor set to a constant on its own side is not.
+/// Megatron has half of a Hugging Face tensor; the rest is a constant.
+Rule halfConstant(double constant) {
   SideBuilder hf, megatron;
   hf.tensor(0);
   uint32_t first = megatron.tensor(0);
-  megatron.concat({first, megatron.fill(0, {2})});
+  megatron.concat({first, megatron.fill(constant, {2})});
   Rule rule = makeRule(typed({2}), {typed({4})}, std::move(hf));
   rule.mapping->megatron = megatron.nodes;
-  EXPECT_EQ(findings(rule),
+  return rule;
+}
+
+TEST(RoundTrip, ZerosThatMegatronHasNoPlaceForAreAskedOfTheSource) {
+  const Rule rule = halfConstant(0);
+  dsl::Diagnostics diagnostics;
+  const std::vector<RoundTrip> trips =
+      checkRoundTrip({rule.type}, {{1, 1}, {2, 2}}, diagnostics);
+  EXPECT_TRUE(diagnostics.all().empty());
+  ASSERT_EQ(trips.front().zeros.size(), 1U);
+  const ZeroRange &zeros = trips.front().zeros.front();
+  EXPECT_EQ(zeros.operand, 0U);
+  EXPECT_EQ(zeros.start, 2);
+  EXPECT_EQ(zeros.count, 2);
+  EXPECT_EQ(trips.front().repeated, 0);
+}
+
+TEST(RoundTrip, ReportsAnotherConstantOnTheWayToMegatron) {
+  EXPECT_EQ(findings(halfConstant(1)),
             Texts{"export after import at TP 1, ETP 1 does not give back "
                   "element [2] of Hugging Face tensor 0 (shape [4]): write the "
                   "rule so that each element has one place on either side "
