@@ -9,10 +9,15 @@ namespace {
 
 constexpr int64_t mxGroup = 32; ///< values under one scale in the MX formats
 
-constexpr std::array<std::string_view, 2> packedEndings = {"_packed",
-                                                           "_blocks"};
-constexpr std::array<std::string_view, 3> scaleEndings = {"_scale_inv",
-                                                          "_scale", "_scales"};
+/// The ends of the names of codes that the file does not call as their values,
+/// and of their scales.
+struct PackedEnding {
+  std::string_view codes, scales;
+};
+constexpr std::array<PackedEnding, 2> packedEndings = {
+    {{"_packed", "_scale"}, {"_blocks", "_scales"}}};
+constexpr std::array<std::string_view, 2> scaleEndings = {"_scale_inv",
+                                                          "_scale"};
 constexpr std::string_view shapeEnding = "_shape", weight = ".weight",
                            scale = ".scale";
 
@@ -21,19 +26,27 @@ std::string_view without(std::string_view name, std::string_view ending) {
                                 : std::string_view();
 }
 
-/// The values' name of codes that the file names otherwise; else empty.
-std::string_view valuesOfPacked(std::string_view name) {
-  for (std::string_view ending : packedEndings)
-    if (std::string_view values = without(name, ending); !values.empty())
-      return values;
-  return {};
+/// How codes are called that the file does not call as their values.
+const PackedEnding *packedEnding(std::string_view name) {
+  for (const PackedEnding &ending : packedEndings)
+    if (!without(name, ending.codes).empty())
+      return &ending;
+  return nullptr;
 }
 
-uint32_t findScales(const Checkpoint &checkpoint, std::string_view values) {
-  for (const std::string &name : scaleNames(values))
-    if (uint32_t found = checkpoint.find(name); found != Checkpoint::none)
+uint32_t findScales(const Checkpoint &checkpoint, std::string_view values,
+                    const PackedEnding *packed) {
+  std::string name;
+  auto find = [&](std::string_view stem, std::string_view ending) {
+    return checkpoint.find(name.assign(stem).append(ending));
+  };
+  if (packed)
+    return find(values, packed->scales);
+  for (std::string_view ending : scaleEndings)
+    if (uint32_t found = find(values, ending); found != Checkpoint::none)
       return found;
-  return Checkpoint::none;
+  std::string_view stem = without(values, weight);
+  return stem.empty() ? Checkpoint::none : find(stem, scale);
 }
 
 int64_t blocks(int64_t extent, int64_t block) {
@@ -159,10 +172,12 @@ std::optional<DType> scaleDType(DType stored) {
 void nameValues(Checkpoint &checkpoint) {
   bool any = false;
   for (StoredTensor &tensor : checkpoint.tensors) {
-    std::string_view values = valuesOfPacked(tensor.name);
-    if (values.empty() || !mayBeCodes(tensor.dtype) ||
-        checkpoint.find(values) != Checkpoint::none ||
-        findScales(checkpoint, values) == Checkpoint::none)
+    const PackedEnding *packed = packedEnding(tensor.name);
+    if (!packed || !mayBeCodes(tensor.dtype))
+      continue;
+    std::string_view values = without(tensor.name, packed->codes);
+    if (checkpoint.find(values) != Checkpoint::none ||
+        findScales(checkpoint, values, packed) == Checkpoint::none)
       continue;
     tensor.key = tensor.name;
     tensor.name = values;
@@ -176,6 +191,7 @@ std::vector<std::string> scaleNames(std::string_view values) {
   std::vector<std::string> names;
   for (std::string_view ending : scaleEndings)
     names.push_back(std::string(values).append(ending));
+  names.push_back(std::string(values).append(packedEndings[1].scales));
   if (std::string_view stem = without(values, weight); !stem.empty())
     names.push_back(std::string(stem).append(scale));
   return names;
@@ -187,11 +203,10 @@ bool mayBeCodes(DType dtype) {
 }
 
 std::string valuesOfCompanion(std::string_view name) {
-  for (std::string_view ending : scaleEndings)
+  for (std::string_view ending :
+       {scaleEndings[0], scaleEndings[1], packedEndings[1].scales, shapeEnding})
     if (std::string_view values = without(name, ending); !values.empty())
       return std::string(values);
-  if (std::string_view values = without(name, shapeEnding); !values.empty())
-    return std::string(values);
   if (std::string_view stem = without(name, scale); !stem.empty())
     return std::string(stem).append(weight);
   return {};
@@ -207,8 +222,9 @@ bool isCompanion(const Checkpoint &checkpoint, std::string_view name) {
 }
 
 uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes) {
-  return mayBeCodes(codes.dtype) ? findScales(checkpoint, codes.name)
-                                 : Checkpoint::none;
+  return mayBeCodes(codes.dtype)
+             ? findScales(checkpoint, codes.name, packedEnding(codes.key))
+             : Checkpoint::none;
 }
 
 Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor) {
@@ -290,8 +306,9 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
                           toString(type.shape),
                           expectedScales(type.shape, type.dtype, declared))));
   type.scale->dtype = *factor;
-  quantized.shape =
-      checkpoint.find(std::string(codes.name).append(shapeEnding));
+  if (!codes.key.empty()) // packed
+    quantized.shape =
+        checkpoint.find(std::string(codes.name).append(shapeEnding));
   return quantized;
 }
 

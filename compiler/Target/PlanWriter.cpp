@@ -12,8 +12,11 @@ namespace mbc::compiler {
 namespace fb = flatbuffers;
 
 namespace {
-/// Room for a plan. Pages that are not used cost nothing; growing copies all.
-constexpr size_t initialBytes = 64 << 20;
+/// Room for a plan, which has some 500 bytes for each source tensor. Pages that
+/// are not used cost nothing; growing copies all.
+size_t initialBytes(const Checkpoint &checkpoint) {
+  return (size_t{16} << 20) + 600 * checkpoint.tensors.size();
+}
 
 class PlanWriter {
 public:
@@ -21,7 +24,7 @@ public:
              const Binding &binding, const TensorProgram &program,
              const Target &target)
       : content(content), checkpoint(checkpoint), binding(binding),
-        program(program), target(target), builder(initialBytes) {}
+        program(program), target(target), builder(initialBytes(checkpoint)) {}
 
   Result<fb::DetachedBuffer> write() {
     if (Result<void> read = readHeaders(); !read)
