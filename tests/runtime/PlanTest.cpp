@@ -55,11 +55,27 @@ TEST(Plan, RefusesScalesOfNoWeight) {
     auto scales = std::make_unique<plan::ScalesT>();
     scales->input = 0;
     scales->weight = weight;
-    scales->columns = scales->block_rows = scales->block_columns = 1;
+    scales->columns = scales->block_rows = scales->block_columns =
+        scales->scale_columns = 1;
     builder.plan.classes[0]->outputs[0]->scales.push_back(std::move(scales));
     EXPECT_EQ(Plan::fromBytes(builder.bytes(), "p.mbc").has_value(),
               weight == 0)
         << weight;
+  }
+}
+
+// A kernel would read past the last scale.
+TEST(Plan, RefusesFewerScalesThanBlocks) {
+  for (int64_t scaleColumns : {0, 1, 2}) {
+    PlanBuilder builder = sound();
+    auto scales = std::make_unique<plan::ScalesT>();
+    scales->input = scales->weight = 0;
+    scales->columns = scales->block_rows = scales->block_columns = 1;
+    scales->scale_columns = scaleColumns;
+    builder.plan.classes[0]->outputs[0]->scales.push_back(std::move(scales));
+    EXPECT_EQ(Plan::fromBytes(builder.bytes(), "p.mbc").has_value(),
+              scaleColumns == 1)
+        << scaleColumns;
   }
 }
 
