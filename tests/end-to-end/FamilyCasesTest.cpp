@@ -143,12 +143,29 @@ TEST_F(SquareExperts, AreTransposedAndTheirGatesParted) {
 }
 
 TEST_F(SquareExperts, OfAnotherWidthThanTheConfigSaysAreNamed) {
-  model_.at(experts_ + "gate_up_proj").shape = {2, 16, 8};
+  model_.at(experts_ + "gate_up_proj").shape = {2, 4, 32};
   const Outcome outcome = import({});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(outcome.err.contains(experts_ + "gate_up_proj")) << outcome.err;
-  EXPECT_TRUE(outcome.err.contains("[2, 16, 8]")) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("[2, 4, 32]")) << outcome.err;
   EXPECT_TRUE(outcome.err.contains("[2, 8, 16]")) << outcome.err;
+}
+
+// Gate and up are not square, and say that no matrix is turned.
+TEST_F(SquareExperts, ByOutputAreTakenAsTheyAre) {
+  model_.at(experts_ + "gate_up_proj").shape = {2, 16, 8};
+  const Outcome outcome = import({});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string mg = "decoder.layers.0.mlp.experts.";
+  // Element [e, row, column] of the file is 100000 e + 1000 (row / 2) +
+  // 8 (row % 2) + column; even rows are gate.
+  const auto fc1 = numbers("tp0.pp0.ep0", mg + "linear_fc1.weight1");
+  ASSERT_EQ(fc1.size(), 128u);
+  EXPECT_EQ(fc1[3 * 8 + 5], 103005);
+  EXPECT_EQ(fc1[64 + 3 * 8 + 5], 103013);
+  EXPECT_EQ(numbers("tp0.pp0.ep0", mg + "linear_fc2.weight1")[3 * 8 + 5],
+            103005);
+  expectSourceBack();
 }
 
 /// A Qwen2 of one layer, tied, with biases. Row r of the query projection holds

@@ -36,12 +36,13 @@ Json *declaredCount(Json &config) {
   return nullptr;
 }
 
-/// Fixtures whose config.json declares MTP layers.
+/// Fixtures whose config.json declares MTP layers. DeepSeek-V4.1's are a draft
+/// module, which has no place in Megatron.
 std::vector<std::string> declaring() {
   std::vector<std::string> names = allFixtures();
   std::erase_if(names, [](const std::string &name) {
     Json config = fixture(name).config;
-    return !declaredCount(config);
+    return !declaredCount(config) || config["model_type"] == "deepseek_v41";
   });
   return names;
 }
