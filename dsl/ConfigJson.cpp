@@ -235,7 +235,7 @@ private:
       member.path = node.path.empty() ? key : node.path + "." + key;
       if (!value(member, depth + 1))
         return false;
-      node.members.emplace_back(std::move(key), std::move(member));
+      node.members.push_back({std::move(key), std::move(member)});
       blank();
     } while (skip(","));
     return skip("}") || fails("',' or '}' was expected");
@@ -247,7 +247,7 @@ private:
 };
 
 bool anyRead(const ConfigNode &node) {
-  auto member = [](const auto &entry) { return anyRead(entry.second); };
+  auto member = [](const auto &entry) { return anyRead(entry.value); };
   return node.read || node.ignored ||
          std::any_of(node.members.begin(), node.members.end(), member);
 }

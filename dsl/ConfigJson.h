@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace mbc::dsl {
+
+struct ConfigMember;
 
 /// A value of config.json. As Python writes them, numbers may be NaN,
 /// Infinity and -Infinity. Integers that fit 64 bits stay integers; all other
@@ -22,13 +23,18 @@ struct ConfigNode {
   std::string text;
   std::string path;          ///< "text_config.hidden_size"; "" for the document
   size_t begin = 0, end = 0; ///< the value's bytes in the text
-  std::vector<std::pair<std::string, ConfigNode>> members; ///< Object
+  std::vector<ConfigMember> members;                       ///< Object
   std::vector<ConfigNode> items;                           ///< List
   mutable bool read = false;    ///< something used this value
   mutable bool ignored = false; ///< the spec says that nothing needs it
 
   /// The member of an object, or null. Linear: configs are small.
   const ConfigNode *find(std::string_view key) const;
+};
+
+struct ConfigMember {
+  std::string name;
+  ConfigNode value;
 };
 
 /// The one reader of config.json. It is our own since the JSON libraries refuse

@@ -120,7 +120,7 @@ std::optional<Datum> Expressions::fieldValue(Datum datum, const Name &name,
     if (!member) {
       std::vector<std::string> keys;
       for (const auto &entry : datum.node->members)
-        keys.push_back(entry.first);
+        keys.push_back(entry.name);
       std::string near = didYouMean(key, keys);
       std::string path =
           datum.node->path.empty() ? key : datum.node->path + "." + key;

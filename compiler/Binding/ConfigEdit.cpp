@@ -21,13 +21,13 @@ atField(std::string_view text, std::string_view path,
     size_t dot = std::min(path.find('.'), path.size());
     auto member = std::find_if(
         object->members.begin(), object->members.end(),
-        [&](const auto &entry) { return entry.first == path.substr(0, dot); });
+        [&](const auto &entry) { return entry.name == path.substr(0, dot); });
     if (member == object->members.end())
       break;
     if (dot == path.size())
       return edit(*object,
                   static_cast<size_t>(member - object->members.begin()));
-    object = &member->second;
+    object = &member->value;
     path.remove_prefix(dot + 1);
   }
   return std::string(text);
@@ -37,8 +37,8 @@ std::string withoutField(std::string_view text, std::string_view path) {
   return atField(text, path, [&](const ConfigNode &object, size_t field) {
     const auto &members = object.members;
     bool isFirst = field == 0;
-    size_t begin = isFirst ? object.begin + 1 : members[field - 1].second.end;
-    size_t end = members[field].second.end;
+    size_t begin = isFirst ? object.begin + 1 : members[field - 1].value.end;
+    size_t end = members[field].value.end;
     // The first field takes the comma after it along, any other the one
     // before. Between a value and its comma stand only blanks.
     if (isFirst && members.size() > 1)
@@ -50,7 +50,7 @@ std::string withoutField(std::string_view text, std::string_view path) {
 std::string withString(std::string_view text, std::string_view path,
                        std::string_view value) {
   return atField(text, path, [&](const ConfigNode &object, size_t field) {
-    const ConfigNode &old = object.members[field].second;
+    const ConfigNode &old = object.members[field].value;
     std::string changed(text.substr(0, old.begin));
     appendJsonString(changed, value);
     return changed.append(text.substr(old.end));

@@ -32,7 +32,7 @@ static std::optional<int64_t> groupSize(const ConfigNode &quantization) {
   const ConfigNode *groups = quantization.find("config_groups");
   std::optional<int64_t> size;
   for (size_t i = 0; groups && i != groups->members.size(); ++i) {
-    const ConfigNode *weights = groups->members[i].second.find("weights");
+    const ConfigNode *weights = groups->members[i].value.find("weights");
     const ConfigNode *group = weights ? weights->find("group_size") : nullptr;
     if (!group || !isExtent(*group) || (size && *size != group->integer))
       return std::nullopt;
