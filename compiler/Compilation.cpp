@@ -9,6 +9,7 @@
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
 #include "compiler/Target/PlanReader.h"
+#include "compiler/Target/Target.h"
 #include "runtime/File.h"
 #include "runtime/HfDirectory.h"
 #include "runtime/Json.h"
@@ -344,6 +345,8 @@ bool Compilation::bind() {
   if (direction == Direction::Import) {
     layout = makeLayout(options, model, diagnostics);
     binding = bindImport(bindInput(), diagnostics);
+    if (options.format != "torch")
+      checkStackedDTypes(model, binding, diagnostics);
   } else {
     if (checkpoint.format == Format::TorchRanks) {
       Result<Json> common = parseJson(checkpoint.argsJson, checkpoint.root);

@@ -156,19 +156,20 @@ static void addWrittenShapes(const RuleSide &side,
       shapes.push_back({side.names[node.operand], node.ints});
 }
 
-/// Of forms that read the same names, those whose written extents fit; none if
-/// they write none. Two that fit are an error unless they write the same: a
+/// Of forms that read the same names, those whose written extents fit; `told`:
+/// they write some. Two that fit are an error unless they write the same: a
 /// square matrix does not say which way round it is.
 std::optional<std::vector<const Form *>>
 Evaluation::fittingExtents(const Statement &statement, const Either &either,
-                           std::string &example) {
+                           std::string &example, bool &told) {
   std::vector<WrittenShape> first, chosen;
   forEachRule(either.forms[0].body, oracle.known, [&](const RuleSide &side) {
     addWrittenShapes(side, first);
     return true;
   });
   std::vector<const Form *> fitting;
-  if (first.empty() || !oracle.extentsOf)
+  told = !first.empty() && oracle.extentsOf != nullptr;
+  if (!told)
     return fitting;
   for (const Form &form : either.forms) {
     std::vector<WrittenShape> shapes;
@@ -216,15 +217,16 @@ const Form *Evaluation::choose(const Statement &statement, const Either &either,
   bool alike = std::all_of(names.begin(), names.end(),
                            [&](const auto &name) { return name == names[0]; });
   std::string example;
+  bool told = false;
   std::optional<std::vector<const Form *>> fitting =
-      alike ? fittingExtents(statement, either, example)
+      alike ? fittingExtents(statement, either, example, told)
             : fittingNames(statement, either, names, example);
   if (!fitting)
     return nullptr;
   const Form *form = preferred(!fitting->empty() ? *fitting : all);
-  bool decided = alike || !oracle.exists || !fitting->empty();
-  // Where no form's first name is there, what is missing is reported with the
-  // form that the other instances have.
+  bool decided = (alike && !told) || !oracle.exists || !fitting->empty();
+  // Where no form's first name is there, or no extents fit, what is wrong is
+  // reported with the form that the other instances have.
   if (!decided || probing)
     return chosen.form && !decided ? chosen.form : form;
   if (!chosen.form) {

@@ -98,7 +98,7 @@ private:
                std::span<const FormName> names, std::string &example);
   std::optional<std::vector<const Form *>>
   fittingExtents(const Statement &statement, const Either &either,
-                 std::string &example);
+                 std::string &example, bool &told);
 
   // EvaluateConfig.cpp: the model's own fields.
   void addModel();

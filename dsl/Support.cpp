@@ -67,7 +67,7 @@ private:
         const std::string_view word(part);
         mtp |= word == "mtp";
         vision |= word.starts_with("vis") || word.starts_with("image");
-        audio |= word.starts_with("audio");
+        audio |= word.starts_with("audio") || word.starts_with("sound");
       }
   }
 

@@ -249,8 +249,7 @@ static std::string placeOf(const dsl::Mapping &mapping) {
                      mapping.where.line);
 }
 
-/// The first few groups, in words.
-static std::string listOf(const std::vector<NameGroup> &groups) {
+std::string listOf(const std::vector<NameGroup> &groups) {
   constexpr size_t most = 4;
   std::string text;
   for (size_t i = 0; i != std::min(groups.size(), most); ++i)

@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/Bind.h"
 #include "compiler/Binding/InferShapes.h"
+#include "compiler/Binding/NameGroups.h"
 
 #include <optional>
 
@@ -88,6 +89,9 @@ void reportLeftOver(
     const std::vector<std::string> &leftOver,
     const std::vector<std::pair<std::string, uint32_t>> &missing,
     const dsl::Model &model, dsl::Diagnostics &diagnostics);
+
+/// The first few groups, in words.
+std::string listOf(const std::vector<NameGroup> &groups);
 
 /// Fills sections of the Megatron operands (Gated, Section) from the rule.
 bool inferSections(RuleClass &type, std::span<const std::string> hfNames,

@@ -109,6 +109,8 @@ private:
 
   /// What the import read has to come back, or to be named by the spec.
   void reportUnwritten(const Record &record) {
+    if (!input.options.hfExperts.empty() || !input.options.forms.empty())
+      return; // other names were asked for
     std::unordered_set<std::string_view> tied;
     for (const dsl::TiedCopy &tie : model.ties)
       tied.insert(tie.copy);

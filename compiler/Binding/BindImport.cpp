@@ -3,6 +3,7 @@
 #include "compiler/Binding/Divisions.h"
 #include "compiler/Binding/InferShapes.h"
 #include "compiler/Binding/MegatronFacts.h"
+#include "compiler/Binding/NameGroups.h"
 #include "compiler/Binding/QuantizedTensors.h"
 
 #include <fmt/format.h>
@@ -24,6 +25,7 @@ public:
       bindInstance(i);
     coverage.tieHfCopies(input, binding, diagnostics);
     coverage.ignore(model.ignores, diagnostics);
+    noteIgnored();
     std::vector<std::string> leftOver = coverage.leftOver();
     reportMissing(missing, leftOver, model, checkpoint, diagnostics);
     reportMissingScales();
@@ -70,17 +72,28 @@ private:
     type.dtype = stored.dtype;
     type.shape = *stored.shape;
     refs.push_back({tensor, 0});
-    if (!mayBeCodes(stored.dtype))
-      return true;
     uint32_t scales = scalesOf(checkpoint, stored);
     if (scales != Checkpoint::none)
       return bindQuantized(stored, scales, instance, type);
-    if (stored.dtype != DType::F8_E4M3)
-      return true; // plain integers
-    missingScales.push_back(
-        {name + "_scale_inv",
-         expectedScales(*stored.shape, stored.dtype, input.quantization),
-         instance});
+    if (stored.dtype != DType::F8_E4M3 && stored.key.empty())
+      return isFloat(stored.dtype) || isNumbers(stored, instance);
+    scaleless.push_back({tensor, instance});
+    return false;
+  }
+
+  /// A weight in integers is a quantised one that has lost its scales; other
+  /// tensors may be integers.
+  bool isNumbers(const StoredTensor &stored, uint32_t instance) {
+    if (!stored.name.ends_with(".weight"))
+      return true;
+    ruleError(
+        model.mappings[model.instances[instance].mapping],
+        fmt::format("{} is {} {} and has no scales, {} or {}: as numbers, "
+                    "weights are F64, F32, F16 or BF16",
+                    stored.name, safetensorsName(stored.dtype),
+                    toString(*stored.shape), scaleNames(stored.name).front(),
+                    scaleNames(stored.name).back()),
+        diagnostics);
     return false;
   }
 
@@ -190,54 +203,80 @@ private:
     return true;
   }
 
+  static bool sameFormat(const OperandType &a, const OperandType &b) {
+    if (a.dtype != b.dtype || a.scale.has_value() != b.scale.has_value())
+      return false;
+    return !a.scale || (a.scale->dtype == b.scale->dtype &&
+                        a.scale->blockRows == b.scale->blockRows &&
+                        a.scale->blockColumns == b.scale->blockColumns);
+  }
+
+  static std::string formatText(const OperandType &operand) {
+    std::string text(safetensorsName(operand.dtype));
+    if (!operand.scale)
+      return text;
+    auto extent = [](int64_t block) {
+      return block >= wholeAxis ? std::string("all") : std::to_string(block);
+    };
+    return fmt::format("{} with {} scales for {} rows x {} columns", text,
+                       safetensorsName(operand.scale->dtype),
+                       extent(operand.scale->blockRows),
+                       extent(operand.scale->blockColumns));
+  }
+
   /// The dtype of the Megatron side: pinned by the rule, else asked for, else
   /// the source's (of quantised tensors: config's).
   std::optional<DType> targetDType(const dsl::Mapping &mapping,
                                    const RuleClass &type,
                                    const dsl::RuleInstance &instance) {
-    if (std::optional<DType> pinned = dtypeOption(mapping.dtype))
-      return pinned;
     std::optional<DType> asked = dtypeOption(input.options.dtype), common;
     for (size_t k = 0; k != type.hf.size(); ++k) {
-      DType dtype = type.hf[k].scale ? input.configDType : type.hf[k].dtype;
-      if (asked && isFloat(dtype))
-        dtype = *asked;
-      if (common && *common != dtype) {
+      if (!sameFormat(type.hf[0], type.hf[k])) {
         ruleError(mapping,
-                  fmt::format("{} is {}, {} is {}: one tensor has one dtype; "
-                              "give --dtype",
-                              instance.hf[0], safetensorsName(*common),
-                              instance.hf[k], safetensorsName(dtype)),
+                  fmt::format("{} is {}, {} is {}: the pieces of one parameter "
+                              "have to be stored in one number format",
+                              instance.hf[0], formatText(type.hf[0]),
+                              instance.hf[k], formatText(type.hf[k])),
                   diagnostics);
         return std::nullopt;
       }
-      common = dtype;
+      DType dtype = type.hf[k].scale ? input.configDType : type.hf[k].dtype;
+      common = asked && isFloat(dtype) ? *asked : dtype;
     }
+    if (std::optional<DType> pinned = dtypeOption(mapping.dtype))
+      return pinned;
     return common ? common : asked ? asked : input.configDType;
   }
 
-  void reportMissingScales() {
-    std::vector<std::pair<std::string, uint32_t>> names;
-    for (const MissingScale &scale : missingScales) {
-      if (names.size() == 10) {
-        diagnostics.error({}, fmt::format("and {} more scales are missing",
-                                          missingScales.size() - names.size()));
-        break;
-      }
-      names.emplace_back(scale.name, scale.instance);
-      const dsl::RuleInstance &instance = model.instances[scale.instance];
-      ruleError(model.mappings[instance.mapping],
-                fmt::format(
-                    "{} is not in {}: its weight is F8_E4M3 and cannot be read "
-                    "without scales: {}",
-                    scale.name, checkpoint.root, scale.expected),
-                diagnostics);
-    }
+  void noteIgnored() {
+    if (coverage.ignored().empty())
+      return;
+    binding.notes.push_back(
+        fmt::format("{} tensors are left out, as the spec {} says: {}",
+                    coverage.ignored().size(), model.name,
+                    listOf(groupNames(coverage.ignored()))));
   }
 
-  struct MissingScale {
-    std::string name, expected;
-    uint32_t instance;
+  void reportMissingScales() {
+    constexpr size_t most = 10;
+    for (size_t i = 0; i != std::min(scaleless.size(), most); ++i) {
+      const StoredTensor &codes = checkpoint.tensors[scaleless[i].tensor];
+      std::string name = missingScales(codes);
+      ruleError(model.mappings[model.instances[scaleless[i].instance].mapping],
+                fmt::format("{} is not in {}: its weight is {} and cannot be "
+                            "read without scales: {}",
+                            name, checkpoint.root, safetensorsName(codes.dtype),
+                            expectedScales(codes, input.quantization)),
+                diagnostics);
+    }
+    if (scaleless.size() > most)
+      diagnostics.error({}, fmt::format("and {} more scales are missing",
+                                        scaleless.size() - most));
+  }
+
+  /// Codes without scales.
+  struct Scaleless {
+    uint32_t tensor, instance;
   };
   const dsl::Model &model;
   const Checkpoint &checkpoint;
@@ -249,7 +288,7 @@ private:
   Binding binding;
   ClassTable classes{binding};
   std::vector<std::pair<std::string, uint32_t>> missing;
-  std::vector<MissingScale> missingScales;
+  std::vector<Scaleless> scaleless;
   // Of the instance at hand:
   std::vector<OperandType> types;
   std::vector<SourceRef> refs;

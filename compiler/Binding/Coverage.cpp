@@ -60,8 +60,10 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
                       pattern.pattern));
   }
   for (uint32_t i = 0; i != used.size(); ++i)
-    if (ignored[i])
+    if (ignored[i] && !used[i]) {
       used[i] = true;
+      left.emplace_back(checkpoint.tensors[i].name);
+    }
 }
 
 void Coverage::tieHfCopies(const BindInput &input, Binding &binding,

@@ -23,12 +23,16 @@ public:
   void tieHfCopies(const BindInput &input, Binding &binding,
                    dsl::Diagnostics &diagnostics);
 
+  /// What the spec's `ignore` leaves out, in the files' order.
+  const std::vector<std::string> &ignored() const { return left; }
+
   /// What nothing has accounted for, in the files' order.
   std::vector<std::string> leftOver() const;
 
 private:
   const Checkpoint &checkpoint;
   std::vector<bool> used;
+  std::vector<std::string> left;
 };
 
 /// Whether a dotted pattern matches a whole name: `*` is one segment, `**` any

@@ -98,8 +98,7 @@ std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
   Matrix matrix(values);
   int64_t rows = matrix.leading * matrix.rows, columns = matrix.columns;
   auto made = [](Shape shape, int64_t blockRows, int64_t blockColumns) {
-    return BlockScale{DType::F32, shape, std::max<int64_t>(blockRows, 1),
-                      std::max<int64_t>(blockColumns, 1)};
+    return BlockScale{DType::F32, shape, blockRows, blockColumns};
   };
   bool ofBlocks = element == DType::F8_E4M3;
   if (ofBlocks && scales == blockScales(values, declared)) {
@@ -113,9 +112,9 @@ std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
   if (ofBlocks && declared.block)
     return std::nullopt;
   if (ofBlocks && scales.elements() == 1)
-    return made({1, 1}, rows, columns);
+    return made({1, 1}, wholeAxis, wholeAxis);
   if (ofBlocks && scales == rowsOf(values))
-    return made({rows, 1}, 1, columns);
+    return made({rows, 1}, 1, wholeAxis);
   if (scales.rank() != values.rank() || columns == 0)
     return std::nullopt;
   int64_t groups = scales[scales.rank() - 1];
@@ -144,6 +143,12 @@ std::optional<Shape> valuesOfBlocks(const Shape &blocks) {
     return std::nullopt;
   Shape groups = rowsOf(blocks);
   return valuesOf(groups, mxGroup);
+}
+
+DType elementOf(const StoredTensor &codes) {
+  return codes.dtype == DType::F8_E4M3 ? DType::F8_E4M3
+         : codes.dtype == DType::I32   ? DType::I4
+                                       : DType::F4_E2M1;
 }
 
 std::string wrong(const StoredTensor &tensor, std::string_view why) {
@@ -176,8 +181,7 @@ void nameValues(Checkpoint &checkpoint) {
     if (!packed || !mayBeCodes(tensor.dtype))
       continue;
     std::string_view values = without(tensor.name, packed->codes);
-    if (checkpoint.find(values) != Checkpoint::none ||
-        findScales(checkpoint, values, packed) == Checkpoint::none)
+    if (checkpoint.find(values) != Checkpoint::none)
       continue;
     tensor.key = tensor.name;
     tensor.name = values;
@@ -235,29 +239,65 @@ Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor) {
   return *tensor.shape;
 }
 
+std::string missingScales(const StoredTensor &codes) {
+  const PackedEnding *packed = packedEnding(codes.key);
+  return std::string(codes.name)
+      .append(packed ? packed->scales : scaleEndings[0]);
+}
+
+/// One scale for each group of a row, or why there is none.
+static std::string groupScales(const Shape &values, int64_t group) {
+  int64_t columns = values[values.rank() - 1];
+  if (columns % group != 0)
+    return fmt::format("one for each {} values of a row, which {} values do "
+                       "not divide into",
+                       group, columns);
+  return fmt::format("one for each {} values of a row, {}", group,
+                     toString(withLast(values, {columns / group})));
+}
+
 std::string expectedScales(const Shape &values, DType element,
                            const Quantization &declared) {
   if (values.rank() < 2)
     return "those of a matrix";
-  Matrix matrix(values);
   if (element == DType::F4_E2M1)
-    return fmt::format("one for each {} values of a row, {}", mxGroup,
-                       toString(withLast(values, {matrix.columns / mxGroup})));
+    return groupScales(values, mxGroup);
   if (element == DType::I4)
-    return declared.group
-               ? fmt::format("one for each {} values of a row, {}",
-                             *declared.group,
-                             toString(withLast(
-                                 values, {matrix.columns / *declared.group})))
-               : "one for each group of values of a row";
+    return declared.group ? groupScales(values, *declared.group)
+                          : "one for each group of values of a row";
+  Matrix matrix(values);
   auto [rows, columns] = blockOf(declared);
   std::string ofBlocks =
       fmt::format("one for each block of {} x {}, {}", rows, columns,
                   toString(blockScales(values, declared)));
+  if (matrix.leading != 1 && matrix.rows % rows != 0)
+    ofBlocks += fmt::format(" (if {} rows were whole blocks)", matrix.rows);
   if (declared.block)
     return ofBlocks;
   return fmt::format("one, one a row, {}, one for each group of a row, or {}",
                      toString(rowsOf(values)), ofBlocks);
+}
+
+/// What the codes of a tensor stand for; nothing if its shape is none of codes.
+static std::optional<Shape> shapeOfCodes(const StoredTensor &codes) {
+  if (codes.key.ends_with("_blocks"))
+    return valuesOfBlocks(*codes.shape);
+  switch (elementOf(codes)) {
+  case DType::I4:
+    return valuesOf(*codes.shape, 8);
+  case DType::F4_E2M1:
+    return valuesOf(*codes.shape, 2);
+  default:
+    return *codes.shape;
+  }
+}
+
+std::string expectedScales(const StoredTensor &codes,
+                           const Quantization &declared) {
+  std::optional<Shape> values;
+  if (codes.shape->rank() > 1)
+    values = shapeOfCodes(codes);
+  return expectedScales(values.value_or(Shape()), elementOf(codes), declared);
 }
 
 std::expected<Quantized, std::string>
@@ -267,19 +307,13 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
   Quantized quantized;
   OperandType &type = quantized.type;
   quantized.scales = scales;
-  type.dtype = codes.dtype == DType::F8_E4M3 ? DType::F8_E4M3
-               : codes.dtype == DType::I32   ? DType::I4
-                                             : DType::F4_E2M1;
+  type.dtype = elementOf(codes);
   if (codes.shape->rank() < 2)
     return std::unexpected(
         wrong(codes, fmt::format(" and has scales, {}: quantised weights have "
                                  "rows and columns",
                                  factors.name)));
-  std::optional<Shape> values =
-      codes.key.ends_with("_blocks") ? valuesOfBlocks(*codes.shape)
-      : type.dtype == DType::F8_E4M3 ? *codes.shape
-      : type.dtype == DType::I4      ? valuesOf(*codes.shape, 8)
-                                     : valuesOf(*codes.shape, 2);
+  std::optional<Shape> values = shapeOfCodes(codes);
   if (!values)
     return std::unexpected(wrong(
         codes, ": 4-bit codes lie along the last axis, blocks of them as [.., "

@@ -13,12 +13,13 @@
 /// A quantised weight of a Hugging Face checkpoint is two tensors, codes and
 /// scales, that stand for one, its values. Rules name the values:
 ///
-///     values     codes                       scales                 elements
-///     X          X          F8_E4M3          X_scale_inv, X_scale   F8_E4M3
-///     S.weight   S.weight   F8_E4M3          S.scale                F8_E4M3
-///     S.weight   S.weight   U8, I8           S.scale                F4_E2M1
-///     X          X_packed   U8 (I32)         X_scale (and X_shape)  F4_E2M1
-///     (I4) X          X_blocks   U8               X_scales F4_E2M1
+///     values     codes               scales                 elements
+///     X          X          F8_E4M3  X_scale_inv, X_scale   F8_E4M3
+///     S.weight   S.weight   F8_E4M3  S.scale                F8_E4M3
+///     S.weight   S.weight   U8, I8   S.scale                F4_E2M1
+///     X          X_packed   U8       X_scale                F4_E2M1
+///     X          X_packed   I32      X_scale (and X_shape)  I4
+///     X          X_blocks   U8       X_scales               F4_E2M1
 ///
 /// Codes of four bits lie along the last axis, the first in a byte's low half.
 /// Values [.., M, N] are codes times scales in float32. There is one scale for
@@ -26,6 +27,10 @@
 /// [.., M, N / g], or one for each block, [.., ceil(M / rows), ceil(N /
 /// columns)].
 namespace mbc::compiler {
+
+/// A block that no tensor exceeds: all of an axis is under one scale, whatever
+/// its extent, so tensors of several extents may meet in one parameter.
+constexpr int64_t wholeAxis = int64_t{1} << 30;
 
 /// Lets codes bear the name of their values where the file has another, which
 /// becomes their `key`. For checkpoints that are read, before names are asked.
@@ -65,5 +70,10 @@ Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor);
 /// in words where there are several.
 std::string expectedScales(const Shape &values, DType element,
                            const Quantization &declared);
+/// The same for codes whose scales are not there, and the name they should
+/// have.
+std::string expectedScales(const StoredTensor &codes,
+                           const Quantization &declared);
+std::string missingScales(const StoredTensor &codes);
 
 } // namespace mbc::compiler

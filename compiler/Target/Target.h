@@ -68,6 +68,11 @@ struct TargetInput {
 /// Rules for a model's keys in a torch_dist.
 KeyRules keyRules(const dsl::Model &model);
 
+/// A torch_dist keeps the layers of a model whose layers are alike, and all
+/// experts of a layer, in one tensor, which has one dtype.
+void checkStackedDTypes(const dsl::Model &model, const Binding &binding,
+                        dsl::Diagnostics &diagnostics);
+
 Result<Target> placeTorchDist(const TargetInput &input);
 Result<Target> placeTorchRanks(const TargetInput &input);
 

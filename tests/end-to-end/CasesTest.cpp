@@ -313,5 +313,39 @@ TEST_F(Cases, PicklesThatCallSomethingAreRefused) {
   }
 }
 
+// torch_dist keeps all layers of a parameter in one tensor.
+TEST_F(Cases, LayersOfDifferentDTypesAreRefusedForTorchDist) {
+  HfModel model = fixture("qwen3");
+  model.at("model.layers.0.mlp.down_proj.weight").dtype = "F32";
+  model.write(scratch_ / "hf");
+  const Outcome refused = mbc({"check", scratch_ / "hf"});
+  EXPECT_EQ(refused.status, 1);
+  for (const char *part :
+       {"decoder.layers.0.mlp.linear_fc2.weight is F32",
+        "decoder.layers.1.mlp.linear_fc2.weight is BF16", "--format torch"})
+    EXPECT_TRUE(refused.err.contains(part)) << refused.err;
+  EXPECT_EQ(convert("hf", "cast", {"--dtype", "f32"}).status, 0);
+  ASSERT_EQ(convert("hf", "mg", {"--format", "torch"}).status, 0);
+  ASSERT_EQ(convert("mg", "back").status, 0);
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+// The record knows one layout of experts, the user asks for the other.
+TEST_F(Cases, TheOtherLayoutOfExpertsComesBackOnRequest) {
+  const HfModel model = fixture("qwen3_moe");
+  model.write(scratch_ / "hf");
+  ASSERT_EQ(convert("hf", "mg").status, 0);
+  const Outcome fused = convert("mg", "fused", {"--hf-experts", "fused"});
+  ASSERT_EQ(fused.status, 0) << fused.err;
+  const Tensors found = readSafetensors(scratch_ / "fused");
+  EXPECT_TRUE(found.contains("model.layers.0.mlp.experts.gate_up_proj"));
+  EXPECT_FALSE(found.contains("model.layers.0.mlp.experts.0.up_proj.weight"));
+  ASSERT_EQ(convert("fused", "mg2").status, 0);
+  ASSERT_EQ(convert("mg2", "back", {"--hf-experts", "per-expert"}).status, 0);
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
 } // namespace
 } // namespace mbc::test

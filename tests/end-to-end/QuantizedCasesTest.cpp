@@ -87,6 +87,74 @@ TEST_F(QuantizedCases, OneScaleForAWeight) {
     }
 }
 
+// Query, key and value have other numbers of rows and meet in one parameter.
+TEST_F(QuantizedCases, OneScaleForEachPieceOfAParameter) {
+  for (const Extents &shape : {Extents{}, Extents{1, 1}}) {
+    HfModel model = fixture("llama");
+    float scale = 0.25F;
+    for (const char *piece : {"q_proj", "k_proj", "v_proj"}) {
+      const std::string name =
+          std::string("model.layers.0.self_attn.") + piece + ".weight";
+      setCodes(model, name, "F8_E4M3", 0x38); // 1.0
+      model.add(name + "_scale", "F32", shape);
+      model.contents[name + "_scale"] = floats({scale}, "F32");
+      scale *= 2;
+    }
+    const Outcome outcome = convert(model);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const std::vector<float> found =
+        values("decoder.layers.0.self_attention.linear_qkv.weight");
+    // The rows of a group: queries, then a key and a value head.
+    const int64_t heads = model.config["num_attention_heads"],
+                  groups = model.config["num_key_value_heads"];
+    const int64_t d =
+        model.at("model.layers.0.self_attn.k_proj.weight").shape[0] / groups;
+    const size_t width = 112;
+    ASSERT_EQ(found.size(),
+              static_cast<size_t>((heads + 2 * groups) * d) * width);
+    for (int64_t row = 0; row != (heads + 2 * groups) * d; ++row) {
+      const int64_t head = row / d % (heads / groups + 2);
+      const float expected = head < heads / groups    ? 0.25F
+                             : head == heads / groups ? 0.5F
+                                                      : 1.0F;
+      ASSERT_EQ(found[static_cast<size_t>(row) * width], expected) << row;
+    }
+  }
+}
+
+// Codes that have lost their scales are no numbers.
+TEST_F(QuantizedCases, WeightsInIntegersAreRefused) {
+  HfModel model = fixture("deepseek_v4_mxfp4");
+  model.erase("layers.1.ffn.experts.0.w1.scale");
+  Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains("layers.1.ffn.experts.0.w1.weight is I8 "
+                                   "[64, 48] and has no scales"))
+      << outcome.err;
+
+  model = fixture("kimi_k25_int4");
+  const std::string up =
+      "language_model.model.layers.1.mlp.experts.0.up_proj.weight";
+  model.erase(up + "_scale");
+  outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains(up + "_scale is not in")) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("one for each 8 values of a row, [40, 10]"))
+      << outcome.err;
+}
+
+// A scale that does not fit decides nothing about the order of axes.
+TEST_F(QuantizedCases, AWrongScaleOfExpertsIsNamed) {
+  HfModel model = fixture("gpt_oss_mxfp4");
+  const std::string scales = "model.layers.0.mlp.experts.gate_up_proj_scales";
+  model.at(scales).shape = {4, 128, 4};
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains(scales + " is U8 [4, 128, 4]"))
+      << outcome.err;
+  EXPECT_FALSE(outcome.err.contains("mixed layouts")) << outcome.err;
+}
+
 TEST_F(QuantizedCases, TwoScalesForAWeightOfManyRowsAreRefused) {
   HfModel model = fixture("llama");
   setCodes(model, projection, "F8_E4M3", 0x38);
@@ -191,8 +259,7 @@ TEST_F(QuantizedCases, AGroupSizeThatTheHeadersContradictIsRefused) {
 TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
   HfModel model = fixture("kimi_k25_int4");
   // I = 40 over ETP 8 is 5 columns a rank.
-  const Outcome outcome =
-      convert(model, {"--tp", "8", "--etp", "8"});
+  const Outcome outcome = convert(model, {"--tp", "8", "--etp", "8"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string source = target_;
   const Outcome back = mbc({"convert", source, scratch_ / "back"});

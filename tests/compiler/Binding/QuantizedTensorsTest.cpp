@@ -82,7 +82,8 @@ TEST(QuantizedTensors, BlocksThatWouldReachIntoTheNextExpertAreRefused) {
   EXPECT_EQ(refusal(stored),
             "a.weight_scale_inv is F32 [3, 2, 2]; the scales of a.weight "
             "[3, 130, 200] are one, one a row, [3, 130], one for each group of "
-            "a row, or one for each block of 128 x 128, [3, 2, 2]");
+            "a row, or one for each block of 128 x 128, [3, 2, 2] (if 130 rows "
+            "were whole blocks)");
 }
 
 TEST(QuantizedTensors, FP8WithOneScaleInEachOfItsShapes) {
@@ -90,8 +91,9 @@ TEST(QuantizedTensors, FP8WithOneScaleInEachOfItsShapes) {
     Stored stored;
     stored.add("a.weight", DType::F8_E4M3, {130, 200});
     stored.add("a.weight_scale", DType::BF16, one);
-    expectType(stored,
-               {DType::F8_E4M3, {130, 200}, {DType::BF16, {1, 1}, 130, 200}});
+    expectType(stored, {DType::F8_E4M3,
+                        {130, 200},
+                        {DType::BF16, {1, 1}, wholeAxis, wholeAxis}});
   }
 }
 
@@ -100,8 +102,9 @@ TEST(QuantizedTensors, FP8WithAScaleForEachRow) {
     Stored stored;
     stored.add("a.weight", DType::F8_E4M3, {130, 200});
     stored.add("a.weight_scale", DType::F32, rows);
-    expectType(stored,
-               {DType::F8_E4M3, {130, 200}, {DType::F32, {130, 1}, 1, 200}});
+    expectType(
+        stored,
+        {DType::F8_E4M3, {130, 200}, {DType::F32, {130, 1}, 1, wholeAxis}});
   }
 }
 
@@ -175,6 +178,16 @@ TEST(QuantizedTensors, ScalesOfTwoLevelsAreRefused) {
             "a.weight_scale is F8_E4M3 [2, 4]; mbc reads scales of F8_E8M0 or "
             "U8 (MXFP4) for the U8 codes of a.weight, not those of two levels "
             "(NVFP4)");
+}
+
+TEST(QuantizedTensors, ColumnsThatAreNoWholeGroupsAreNamed) {
+  Stored stored;
+  stored.add("a.weight_packed", DType::U8, {40, 24});
+  stored.add("a.weight_scale", DType::U8, {40, 1});
+  EXPECT_EQ(refusal(stored),
+            "a.weight_scale is U8 [40, 1]; the scales of a.weight [40, 48] are "
+            "one for each 32 values of a row, which 48 values do not divide "
+            "into");
 }
 
 TEST(QuantizedTensors, AScaleOfAnotherTensorIsNone) {
