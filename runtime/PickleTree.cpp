@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 namespace mbc {
 namespace {
@@ -22,10 +23,11 @@ class JsonWriter {
 public:
   explicit JsonWriter(const PickleTree &tree) : tree_(tree) {}
 
-  /// False if a bound was passed.
+  /// False if a bound was passed or a text is no UTF-8.
   bool write(PickleValue value, Json &out, int depth);
 
 private:
+  static bool writeText(std::string text, Json &out);
   bool writeList(PickleValue value, Json &out, int depth);
   bool writeDict(PickleValue value, Json &out, int depth);
   bool writeObject(PickleValue value, Json &out, int depth);
@@ -56,12 +58,10 @@ bool JsonWriter::write(PickleValue value, Json &out, int depth) {
                                    : "-Infinity";
     return true;
   case PickleKind::Text:
-    out = std::string(tree_.text(value));
-    return true;
+    return writeText(std::string(tree_.text(value)), out);
   case PickleKind::Global: {
     PickleTree::Name name = tree_.global(value);
-    out = fmt::format("{}.{}", name.module, name.name);
-    return true;
+    return writeText(fmt::format("{}.{}", name.module, name.name), out);
   }
   case PickleKind::Tuple:
   case PickleKind::List:
@@ -76,6 +76,13 @@ bool JsonWriter::write(PickleValue value, Json &out, int depth) {
     out = "a storage";
     return true;
   }
+  return true;
+}
+
+bool JsonWriter::writeText(std::string text, Json &out) {
+  if (!simdjson::validate_utf8(text))
+    return false;
+  out = std::move(text);
   return true;
 }
 
@@ -175,8 +182,8 @@ bool PickleTree::hasField(PickleValue value, std::string_view name) const {
 Result<Json> PickleTree::json(PickleValue value) const {
   Json out;
   if (!JsonWriter(*this).write(value, out, 0))
-    return fail("{}: is nested deeper than {} levels or holds more than {} "
-                "values",
+    return fail("{}: is nested deeper than {} levels, holds more than {} "
+                "values or a text that is no UTF-8",
                 origin_, maxDepth, maxJsonValues);
   return out;
 }
