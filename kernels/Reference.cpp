@@ -17,6 +17,22 @@ float fromFields(bool negative, int exponent, int mantissa, int mantissaBits,
   return static_cast<float>(negative ? -magnitude : magnitude);
 }
 
+/// The code of 0 to `last` whose number is nearest; `isFirst(a, b)` of two
+/// neighbours says which one half way between them is.
+template <typename Decode, typename IsFirst>
+int nearest(double value, int last, Decode decode, IsFirst isFirst) {
+  int best = 0;
+  for (int code = 1; code <= last; ++code) {
+    double here = std::fabs(decode(code) - value);
+    double there = std::fabs(decode(best) - value);
+    if (here < there || (here == there && isFirst(code, best)))
+      best = code;
+  }
+  return best;
+}
+
+bool isEven(int code, int /*other*/) { return code % 2 == 0; }
+
 } // namespace
 
 float decodeE4M3(uint8_t code) {
@@ -77,6 +93,39 @@ uint16_t encodeF16(float value) {
   auto count = static_cast<int>(whole); // 1024..2048 of normal numbers
   // Adding carries a full mantissa into the exponent.
   return static_cast<uint16_t>(sign | (count + ((exponent + 14) << 10)));
+}
+
+uint8_t encodeE4M3(float value) {
+  int sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value))
+    return static_cast<uint8_t>(sign | 0x7F);
+  double magnitude = std::fmin(std::fabs(value), 448);
+  return static_cast<uint8_t>(sign |
+                              nearest(magnitude, 0x7E, decodeE4M3, isEven));
+}
+
+uint8_t encodeE2M1(float value) {
+  if (std::isnan(value))
+    return 0;
+  int sign = value < 0 ? 8 : 0;
+  double magnitude = std::fmin(std::fabs(value), 6);
+  // Codes ascend with their numbers: the first that is met is the smaller.
+  auto never = [](int, int) { return false; };
+  return static_cast<uint8_t>(sign | nearest(magnitude, 7, decodeE2M1, never));
+}
+
+uint8_t encodeI4(float value) {
+  if (std::isnan(value))
+    return 8;
+  double bounded = std::fmin(std::fmax(value, -8), 7);
+  return static_cast<uint8_t>(nearest(bounded, 15, decodeI4, isEven));
+}
+
+uint8_t encodeE8M0(float value) {
+  int code = 0;
+  while (code != 254 && decodeE8M0(static_cast<uint8_t>(code)) < value)
+    ++code;
+  return static_cast<uint8_t>(code);
 }
 
 } // namespace mbc::kernels

@@ -30,4 +30,16 @@ uint16_t encodeBF16(float value);
 /// 0x7E00.
 uint16_t encodeF16(float value);
 
+/// The nearest E4M3 number: of two, the one whose last bit is 0; beyond 448,
+/// 448 with its sign. NaN keeps its sign.
+uint8_t encodeE4M3(float value);
+/// The nearest E2M1 number: of two, the one of smaller magnitude; beyond 6, 6.
+/// Negative numbers have a sign, also where they become 0. NaN becomes 0.
+uint8_t encodeE2M1(float value);
+/// The nearest of -8 to 7, of two the even one, plus 8. NaN becomes that of 0.
+uint8_t encodeI4(float value);
+/// The smallest power of two that is no less than a positive number, from
+/// 2^-127 to 2^127.
+uint8_t encodeE8M0(float value);
+
 } // namespace mbc::kernels
