@@ -142,8 +142,11 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
           "--dtype", options.dtype,
           "Dtype of parameters that the spec does not pin (default keep)")
       ->check(IsMember({"keep", "bf16", "f16", "f32"}));
-  command.add_option("--quant", options.quant, "Quantisation of an HF target")
-      ->check(IsMember({"none"}));
+  command
+      .add_option("--quant", options.quant,
+                  "Quantisation of an HF target (default none); keep also "
+                  "with an import, which then keeps the originals")
+      ->check(IsMember({"none", "keep", "fp8-block", "mxfp4"}));
   command
       .add_option("--copies", options.copies,
                   "Tensors tied to another: compare, or leave out")

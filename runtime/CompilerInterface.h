@@ -23,7 +23,7 @@ struct mbc_compile_options {
   const char *hf_experts; ///< "per-expert", "fused"
   const char *forms;      ///< --form NAME, several between commas
   const char *dtype;      ///< "keep", "bf16", "f16", "f32"
-  const char *quant;      ///< "none"
+  const char *quant;      ///< "none", "keep", "fp8-block", "mxfp4"
   const char *copies;     ///< "check", "drop"
   const char *hf_config;  ///< --hf-config DIR
   const char *pipeline_layout; ///< --pipeline-layout TEXT
@@ -34,7 +34,7 @@ struct mbc_compile_options {
   const char *graph_stage;  ///< graph only: "rules", "fused"
   const char *graph_format; ///< graph only: "mlir", "dot"
   int32_t verbose;          ///< check -v: the mapping as understood
-  int32_t proof; ///< check --proof: what comes back, rule by rule
+  int32_t proof;            ///< check --proof: what comes back, rule by rule
   int32_t json;
 };
 

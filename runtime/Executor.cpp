@@ -46,6 +46,7 @@ public:
 private:
   Result<void> prepare();
   Result<void> moveTensors();
+  void noteQuantized(uint64_t anew);
   Result<void> writeSidecars();
   Result<uint64_t> neededBytes() const;
 
@@ -125,7 +126,21 @@ Result<void> Run::moveTensors() {
                   options_.memory, threads_);
   Result<void> done = graph.run();
   summary_.bytesRead = graph.bytesRead();
+  noteQuantized(graph.quantizedAnew());
   return done;
+}
+
+/// How many tensors left as codes, and of those with originals, as which.
+void Run::noteQuantized(uint64_t anew) {
+  EncodedTensors encoded = encodedTensors(plan_);
+  if (encoded.withOriginals != 0)
+    summary_.notes.push_back(
+        fmt::format("quantised tensors: {} as they were imported, {} quantised "
+                    "anew",
+                    encoded.all - anew, anew));
+  else if (encoded.all != 0)
+    summary_.notes.push_back(
+        fmt::format("{} tensors were quantised", encoded.all));
 }
 
 /// The small files; the one by which a loader knows a torch_dist comes last.

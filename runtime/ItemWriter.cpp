@@ -38,7 +38,7 @@ bool ItemWriter::computed(const Band &band) {
   }
   std::lock_guard lock(mutex_);
   Partial &partial = partial_[band.item];
-  partial.pieces.push_back({band.range.begin, band.bytes(), band.crc});
+  partial.pieces.push_back({band.range.begin, band.storedBytes, band.crc});
   partial.computed += band.elements();
   if (partial.computed != itemElements(band))
     return false;
@@ -71,11 +71,12 @@ Result<void> ItemWriter::writeBands(const Unit &unit) {
   for (const Band &band : unit.bands) {
     uint32_t file = plan_.items()->Get(band.item)->file();
     uint64_t data = framing_.dataOffset(band.item);
-    if (band.bytes() != 0)
+    if (band.storedBytes != 0)
       pieces.push_back({file,
-                        {data + band.range.begin * band.width,
-                         {unit.at(band.place), band.bytes()}}});
-    if (!computed(band) || plan_.format() != plan::TargetFormat_TorchDist)
+                        {data + band.storedOffset,
+                         {unit.at(band.storedPlace), band.storedBytes}}});
+    if (!computed(band) || plan_.format() != plan::TargetFormat_TorchDist ||
+        plan_.files()->Get(file)->plain())
       continue;
     archives.push_back(framing_.frameItem(band.item, crcs_[band.item]));
     for (const FramingRun &run : archives.back())
@@ -112,7 +113,8 @@ Result<void> ItemWriter::write(const Unit &unit) {
 }
 
 Result<void> ItemWriter::finishFile(uint32_t file) {
-  if (plan_.format() == plan::TargetFormat_TorchRanks) {
+  if (plan_.format() == plan::TargetFormat_TorchRanks &&
+      !plan_.files()->Get(file)->plain()) {
     std::vector<FramingRun> archive = framing_.frameFile(file, crcs_);
     std::vector<Piece> pieces;
     for (const FramingRun &run : archive)

@@ -16,7 +16,7 @@ Result<Plan> Plan::open(const std::string &path) {
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
     return fail("{}: cannot open the plan: {}", path, std::strerror(errno));
-  struct stat status{};
+  struct stat status {};
   void *address = MAP_FAILED;
   if (fstat(descriptor, &status) == 0 && status.st_size > 0)
     address =
@@ -84,9 +84,44 @@ Result<void> Plan::verify() {
   return checkPlan(name_, *root_);
 }
 
+static int64_t divideUp(int64_t extent, int64_t block) {
+  return extent / block + (extent % block != 0);
+}
+
+uint64_t storedBytes(const plan::Output &output, int64_t elements) {
+  auto stored = static_cast<DType>(
+      output.encoding() ? output.encoding()->codes() : output.dtype());
+  return elements * bitSize(stored) / 8;
+}
+
+int64_t stripeCount(const plan::Output &output) {
+  const plan::Encoding &encoding = *output.encoding();
+  return divideUp(output.elements() / encoding.columns(),
+                  encoding.block_rows());
+}
+
+int64_t scaleColumns(const plan::Encoding &encoding) {
+  return divideUp(encoding.columns(), encoding.block_columns());
+}
+
 size_t instanceCount(const plan::Class &kind) {
   size_t outputs = length(kind.outputs());
   return outputs ? length(kind.items()) / outputs : 0;
+}
+
+EncodedTensors encodedTensors(const plan::Plan &plan) {
+  EncodedTensors count;
+  for (size_t index = 0; index != length(plan.classes()); ++index) {
+    const plan::Class &kind = *plan.classes()->Get(index);
+    for (const plan::Output *output : *kind.outputs()) {
+      if (!output->encoding())
+        continue;
+      count.all += instanceCount(kind);
+      if (output->encoding()->original_codes() >= 0)
+        count.withOriginals += instanceCount(kind);
+    }
+  }
+  return count;
 }
 
 PlanTotals totals(const plan::Plan &plan) {

@@ -54,8 +54,26 @@ struct PlanTotals {
 };
 PlanTotals totals(const plan::Plan &plan);
 
+/// Tensors that are stored as codes and scales.
+struct EncodedTensors {
+  uint64_t all = 0, withOriginals = 0;
+};
+EncodedTensors encodedTensors(const plan::Plan &plan);
+
 /// Rows of a class's instance table.
 size_t instanceCount(const plan::Class &kind);
+
+/// Bytes of an output, or of so many of its elements, in the file: of an
+/// encoded one, of its codes.
+uint64_t storedBytes(const plan::Output &output, int64_t elements);
+inline uint64_t storedBytes(const plan::Output &output) {
+  return storedBytes(output, output.elements());
+}
+
+/// Blocks that lie one below the other in an encoded output: its stripes.
+int64_t stripeCount(const plan::Output &output);
+/// Blocks that lie side by side, each of which has a scale.
+int64_t scaleColumns(const plan::Encoding &encoding);
 
 /// Length of a FlatBuffers vector or string, 0 where the field is absent.
 template <typename Vector> size_t length(const Vector *vector) {

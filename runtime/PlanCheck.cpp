@@ -110,6 +110,66 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
   return {};
 }
 
+/// Whether an input can stand for so many elements of a dtype.
+bool isOriginal(const plan::Class &kind, int32_t input, DType dtype,
+                int64_t elements) {
+  return input >= 0 && input < static_cast<int64_t>(length(kind.inputs())) &&
+         DType(kind.inputs()->Get(input)->dtype()) == dtype &&
+         static_cast<int64_t>(kind.inputs()->Get(input)->elements()) ==
+             elements;
+}
+
+bool isCodes(DType dtype) {
+  return dtype == DType::F8_E4M3 || dtype == DType::F4_E2M1 ||
+         dtype == DType::I4;
+}
+
+bool isValue(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
+}
+
+bool encodingFits(const plan::Class &kind, const plan::Output &output,
+                  const plan::Output &scales) {
+  const plan::Encoding &encoding = *output.encoding();
+  auto codes = static_cast<DType>(encoding.codes()),
+       scale = static_cast<DType>(encoding.scale());
+  if (!isCodes(codes) || !isValue(DType(output.dtype())) ||
+      !(isValue(scale) || scale == DType::F8_E8M0) || encoding.columns() <= 0 ||
+      encoding.block_rows() <= 0 || encoding.block_columns() <= 0 ||
+      output.elements() < 0 || output.elements() % encoding.columns() != 0 ||
+      (isPacked(codes) && encoding.columns() % 2 != 0))
+    return false;
+  int64_t count;
+  if (__builtin_mul_overflow(stripeCount(output), scaleColumns(encoding),
+                             &count) ||
+      count != scales.elements() || DType(scales.dtype()) != scale)
+    return false;
+  int32_t originalCodes = encoding.original_codes(),
+          originalScales = encoding.original_scales();
+  return (originalCodes < 0 && originalScales < 0) ||
+         (isOriginal(kind, originalCodes, codes, output.elements()) &&
+          isOriginal(kind, originalScales, scale, count));
+}
+
+/// Codes and scales come in pairs.
+Result<void> checkEncodings(const Place &place, const plan::Class &kind) {
+  size_t outputs = length(kind.outputs());
+  for (size_t index = 0; index != outputs; ++index) {
+    const plan::Output &output = *kind.outputs()->Get(index);
+    const plan::Output *after =
+        index + 1 == outputs ? nullptr : kind.outputs()->Get(index + 1);
+    bool followed = after && after->is_scales();
+    if ((output.encoding() != nullptr) != followed ||
+        (index == 0 && output.is_scales()) ||
+        (output.is_scales() &&
+         (output.encoding() || length(output.boxes()) != 0)))
+      return broken(place, "codes and scales do not come in pairs");
+    if (followed && !encodingFits(kind, output, *after))
+      return broken(place, "the geometry of an encoding makes no sense");
+  }
+  return {};
+}
+
 Result<void> checkOutput(const Place &place, const plan::Plan &plan,
                          const plan::Class &kind, const plan::Output &output) {
   if (output.dtype() >= static_cast<uint8_t>(DType::F4_E2M1))
@@ -134,7 +194,7 @@ Result<void> checkOutput(const Place &place, const plan::Plan &plan,
         return broken(place, "movement between dtypes of different widths");
     }
   }
-  if (tiled != output.elements())
+  if (tiled != output.elements() && !output.is_scales())
     return broken(place, fmt::format("its boxes fill {} of {} elements", tiled,
                                      output.elements()));
   return {};
@@ -164,7 +224,7 @@ Result<void> checkClass(const std::string &name, const plan::Plan &plan,
     if (!output)
       return output;
   }
-  return {};
+  return checkEncodings(place, kind);
 }
 
 /// Relative, and staying below the directory it is relative to.
@@ -210,6 +270,11 @@ Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
       return broken({name, fmt::format("item {}", index)},
                     "the first index of its chunk is not there");
   }
+  for (size_t index = 1; index < files; ++index)
+    if (plan.files()->Get(index - 1)->plain() &&
+        !plan.files()->Get(index)->plain())
+      return broken({name, fmt::format("file {}", index)},
+                    "it comes after files that stand beside the checkpoint");
   for (size_t index = 0; index != length(plan.sources()); ++index)
     if (plan.sources()->Get(index)->file() >= length(plan.source_files()))
       return broken({name, fmt::format("source {}", index)},

@@ -18,7 +18,7 @@ constexpr uint64_t writeBackBytes = 32 << 20;
 } // namespace
 
 Result<uint64_t> freeBytes(const std::string &path) {
-  struct statvfs status{};
+  struct statvfs status {};
   if (statvfs(path.c_str(), &status) != 0)
     return fail("{}: cannot tell how much space is free: {}", path,
                 std::strerror(errno));
@@ -58,7 +58,7 @@ Result<void> TargetFiles::create(uint32_t file, State &state) {
         reinterpret_cast<const std::byte *>(row.literal()->data()),
         row.literal()->size());
     // A rank file's literal is its pickle, whose place its framing knows.
-    if (plan_.format() != plan::TargetFormat_TorchRanks)
+    if (plan_.format() != plan::TargetFormat_TorchRanks || row.plain())
       if (Result<void> written = output->writeAt(0, literal); !written)
         return written;
   }

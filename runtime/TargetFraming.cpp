@@ -18,8 +18,11 @@ std::span<const int64_t> dims(const flatbuffers::Vector<int64_t> *shape) {
 } // namespace
 
 uint64_t TargetFraming::itemBytes(uint32_t item) const {
-  const plan::Output &output = *outputs_[item];
-  return output.elements() * byteSize(DType(output.dtype()));
+  return storedBytes(*outputs_[item]);
+}
+
+bool TargetFraming::isPlain(uint32_t item) const {
+  return plan_->files()->Get(plan_->items()->Get(item)->file())->plain();
 }
 
 void TargetFraming::placeItems() {
@@ -42,7 +45,7 @@ void TargetFraming::placeItems() {
     uint64_t bytes = itemBytes(item);
     data_[item] = row.offset();
     ends_[item] = row.offset() + bytes;
-    if (plan_->format() != plan::TargetFormat_TorchDist)
+    if (plan_->format() != plan::TargetFormat_TorchDist || isPlain(item))
       continue;
     const plan::Output &output = *outputs_[item];
     std::string &pickle = pickles_[&output];
@@ -75,7 +78,8 @@ Result<void> TargetFraming::checkFile(uint32_t file) const {
     size_t rank = length(outputs_[item]->shape());
     size_t whole = length(
         plan_->tensors()->Get(plan_->items()->Get(item)->tensor())->shape());
-    if (plan_->format() == plan::TargetFormat_TorchDist && rank != whole)
+    if (plan_->format() == plan::TargetFormat_TorchDist && !row.plain() &&
+        rank != whole)
       return fail("{}: '{}' has {} dimensions, its part here {}: compile the "
                   "plan again",
                   row.path()->str(), key, whole, rank);
@@ -87,7 +91,7 @@ Result<void> TargetFraming::checkFile(uint32_t file) const {
     reached = ends_[item];
     sizes.push_back(itemBytes(item));
   }
-  if (plan_->format() != plan::TargetFormat_TorchRanks)
+  if (plan_->format() != plan::TargetFormat_TorchRanks || row.plain())
     return {};
   ArchiveLayout layout =
       layoutArchive(rankFileRoot, length(row.literal()), sizes);
@@ -133,14 +137,23 @@ TargetFraming::frameFile(uint32_t file, std::span<const uint32_t> crcs) const {
 }
 
 std::string TargetFraming::metadata(uint64_t objectBytes) const {
+  // What stands beside the checkpoint is none of its tensors, and comes last.
+  std::vector<bool> beside(length(plan_->tensors()));
+  for (uint32_t item = 0; item != outputs_.size(); ++item)
+    if (isPlain(item))
+      beside[plan_->items()->Get(item)->tensor()] = true;
   std::vector<TorchDistTensor> tensors;
   for (size_t index = 0; index != length(plan_->tensors()); ++index) {
+    if (beside[index])
+      continue;
     const plan::TargetTensor &row = *plan_->tensors()->Get(index);
     tensors.push_back(
         {row.key()->string_view(), DType(row.dtype()), dims(row.shape())});
   }
   std::vector<TorchDistChunk> chunks;
   for (uint32_t item = 0; item != outputs_.size(); ++item) {
+    if (isPlain(item))
+      continue;
     const plan::Item &row = *plan_->items()->Get(item);
     std::span<const int64_t> shape = dims(outputs_[item]->shape());
     std::span<const int64_t> starts = dims(plan_->starts());
@@ -158,7 +171,8 @@ std::string TargetFraming::metadata(uint64_t objectBytes) const {
   }
   std::vector<std::string_view> files;
   for (size_t file = 0; file != length(plan_->files()); ++file)
-    files.push_back(plan_->files()->Get(file)->path()->string_view());
+    if (!plan_->files()->Get(file)->plain())
+      files.push_back(plan_->files()->Get(file)->path()->string_view());
   for (size_t index = 0; index != length(plan_->sidecars()); ++index) {
     const plan::Sidecar &row = *plan_->sidecars()->Get(index);
     if (length(row.object()) == 0)

@@ -43,6 +43,7 @@ private:
   void placeItems();
   Result<void> checkFile(uint32_t file) const;
   uint64_t itemBytes(uint32_t item) const;
+  bool isPlain(uint32_t item) const;
 
   const plan::Plan *plan_;
   std::vector<const plan::Output *> outputs_; ///< by item

@@ -1,9 +1,12 @@
 #include "runtime/UnitCompute.h"
+#include "kernels/BlockQuantization.h"
 #include "runtime/KernelPieces.h"
 #include "runtime/Plan.h"
 #include "runtime/TorchArchive.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace mbc {
 namespace {
@@ -145,6 +148,81 @@ Result<void> gather(const Unit &unit, const Move &move, const Band &band,
   return forEachStaged(unit, move, move.tile, copy);
 }
 
+kernels::Number numberOf(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return kernels::Number::BF16;
+  case DType::F16:
+    return kernels::Number::F16;
+  case DType::F8_E8M0:
+    return kernels::Number::E8M0;
+  default: // of those that a plan may have
+    return kernels::Number::F32;
+  }
+}
+
+kernels::BlockFormat formatOf(const plan::Output &output) {
+  const plan::Encoding &encoding = *output.encoding();
+  auto codes = static_cast<DType>(encoding.codes());
+  return {codes == DType::F8_E4M3   ? kernels::Codes::E4M3
+          : codes == DType::F4_E2M1 ? kernels::Codes::E2M1
+                                    : kernels::Codes::I4,
+          numberOf(DType(encoding.scale())),
+          numberOf(DType(output.dtype())),
+          encoding.columns(),
+          encoding.block_rows(),
+          encoding.block_columns()};
+}
+
+/// The staged part of an original that belongs to a band; null if it was not
+/// read, or there is none.
+const std::byte *originalOf(const plan::Plan &plan, const Unit &unit,
+                            const Band &band, int32_t input) {
+  const plan::Class &kind = *plan.classes()->Get(band.kind);
+  if (input < 0)
+    return nullptr;
+  const plan::Source &source = *plan.sources()->Get(
+      kind.sources()->Get(band.instance * kind.inputs()->size() + input));
+  uint64_t begin = source.offset() + band.storedOffset;
+  return unit.find(source.file(), begin, begin + band.storedBytes);
+}
+
+/// The codes and scales of a band's values, stripe by stripe, so that they do
+/// not depend on where bands end: those that the values were read from, if they
+/// still stand for them, else new ones.
+void encode(const plan::Plan &plan, const Unit &unit, Band &band,
+            const Band &scaleBand) {
+  const plan::Output &output =
+      *plan.classes()->Get(band.kind)->outputs()->Get(band.output);
+  const plan::Encoding &encoding = *output.encoding();
+  kernels::BlockFormat format = formatOf(output);
+  const std::byte *oldCodes =
+      originalOf(plan, unit, band, encoding.original_codes());
+  const std::byte *oldScales =
+      originalOf(plan, unit, scaleBand, encoding.original_scales());
+  const std::byte *values = unit.at(band.place);
+  std::byte *codes = unit.at(band.storedPlace),
+            *scales = unit.at(scaleBand.storedPlace);
+  int64_t rows = band.elements() / format.columns;
+  int64_t scaleBytes = format.scaleColumns() * scaleBand.width;
+  for (int64_t row = 0; row < rows; row += format.blockRows) {
+    int64_t count = std::min(format.blockRows, rows - row);
+    uint64_t codeBytes = storedBytes(output, count * format.columns);
+    uint64_t codeAt = storedBytes(output, row * format.columns),
+             scaleAt = row / format.blockRows * scaleBytes;
+    const std::byte *stripe = values + row * format.columns * band.width;
+    if (oldCodes && oldScales &&
+        kernels::standFor(format, count, oldCodes + codeAt, oldScales + scaleAt,
+                          stripe)) {
+      std::memcpy(codes + codeAt, oldCodes + codeAt, codeBytes);
+      std::memcpy(scales + scaleAt, oldScales + scaleAt, scaleBytes);
+      continue;
+    }
+    kernels::quantize(format, count, stripe, codes + codeAt, scales + scaleAt);
+    band.anew = true;
+  }
+}
+
 } // namespace
 
 Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
@@ -165,9 +243,15 @@ Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
     if (!done)
       return done;
   }
+  for (size_t index = 0; index != unit.bands.size(); ++index) {
+    Band &band = unit.bands[index];
+    const plan::Class &kind = *plan.classes()->Get(band.kind);
+    if (kind.outputs()->Get(band.output)->encoding())
+      encode(plan, unit, band, unit.bands[index + 1]);
+  }
   if (withCrc)
     for (Band &band : unit.bands)
-      band.crc = crc32(0, {unit.at(band.place), band.bytes()});
+      band.crc = crc32(0, {unit.at(band.storedPlace), band.storedBytes});
   return {};
 }
 

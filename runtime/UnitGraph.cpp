@@ -88,13 +88,16 @@ Result<void> UnitGraph::read(Unit &unit) {
 void UnitGraph::finish(const UnitPointer &unit) {
   if (services_.progress)
     for (const Band &band : unit->bands)
-      services_.progress->add(band.bytes());
+      services_.progress->add(band.storedBytes);
   uint64_t bytes = unit->bytes;
   pool_.give(std::move(unit->buffer));
   {
     std::lock_guard lock(admission_);
     flying_ -= bytes;
     --units_;
+    for (const Band &band : unit->bands)
+      if (band.anew)
+        anew_.insert(band.item);
   }
   admit();
 }
@@ -118,12 +121,12 @@ std::optional<Unit> UnitGraph::next() {
       return unit;
     bool single = key.count == 1;
     for (const Band &band : unit.bands)
-      single = single && band.range.end - band.range.begin <= 1;
+      single = single && band.smallest;
     if (single) {
       if (!failure_)
         failure_ = Error{fmt::format(
-            "one element and its scales need {} bytes of buffers, the bound "
-            "allows {}: give more --memory",
+            "one element or block and its scales need {} bytes of buffers, "
+            "the bound allows {}: give more --memory",
             unit.bytes, budget_)};
       stopped_ = true;
       return std::nullopt;

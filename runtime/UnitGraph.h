@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 
 namespace mbc {
 
@@ -36,6 +37,8 @@ public:
 
   Result<void> run();
   uint64_t bytesRead() const { return bytesRead_; }
+  /// Tensors of which something was quantised; after the run.
+  uint64_t quantizedAnew() const { return anew_.size(); }
 
 private:
   struct Nodes;
@@ -58,10 +61,11 @@ private:
 
   std::mutex admission_; ///< guards the members up to `failure_`
   size_t nextKey_ = 0;
-  std::deque<UnitKey> halves_;  ///< of units that were too large
-  std::optional<Unit> waiting_; ///< prepared, does not fit yet
-  uint64_t flying_ = 0;         ///< bytes
-  unsigned units_ = 0;          ///< in flight
+  std::deque<UnitKey> halves_;        ///< of units that were too large
+  std::optional<Unit> waiting_;       ///< prepared, does not fit yet
+  uint64_t flying_ = 0;               ///< bytes
+  unsigned units_ = 0;                ///< in flight
+  std::unordered_set<uint32_t> anew_; ///< items
   std::optional<Error> failure_;
 
   std::atomic<bool> stopped_ = false;

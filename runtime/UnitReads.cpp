@@ -145,6 +145,23 @@ struct Instance {
   }
 };
 
+/// The inputs that an encoded band may be written from, as they are.
+void addOriginals(Collector &collector, const Band &codes, const Band &scales,
+                  const Instance &instance) {
+  const plan::Encoding &encoding =
+      *instance.kind.outputs()->Get(codes.output)->encoding();
+  if (encoding.original_codes() < 0)
+    return;
+  const plan::Source &codeSource = instance.source(encoding.original_codes()),
+                     &scaleSource = instance.source(encoding.original_scales());
+  collector.addWhole(codeSource.file(),
+                     codeSource.offset() + codes.storedOffset,
+                     codes.storedBytes);
+  collector.addWhole(scaleSource.file(),
+                     scaleSource.offset() + scales.storedOffset,
+                     scales.storedBytes);
+}
+
 void addBand(Collector &collector, uint32_t index, const Band &band,
              const Instance &instance, const std::vector<Tile> &tiles) {
   const plan::Output &output = *instance.kind.outputs()->Get(band.output);
@@ -172,6 +189,48 @@ void addBand(Collector &collector, uint32_t index, const Band &band,
   }
 }
 
+/// A band's elements, and whether there is no smaller one.
+struct Extent {
+  Range range;
+  bool smallest;
+};
+
+/// Band k of n of an output. Stripes of blocks stay whole, and scales are those
+/// of the stripes of the output before.
+Extent extentOf(const plan::Class &kind, uint32_t index, int64_t k, int64_t n) {
+  const plan::Output &output = *kind.outputs()->Get(index);
+  const plan::Output &values =
+      *kind.outputs()->Get(index - (output.is_scales() ? 1 : 0));
+  const plan::Encoding *encoding = values.encoding();
+  if (!encoding) {
+    Range range = fraction(output.elements(), k, n);
+    return {range, range.end - range.begin <= 1};
+  }
+  Range stripes = fraction(stripeCount(values), k, n);
+  int64_t step = output.is_scales()
+                     ? scaleColumns(*encoding)
+                     : encoding->block_rows() * encoding->columns();
+  auto at = [&](int64_t stripe) {
+    return std::min(stripe * step, output.elements());
+  };
+  return {{at(stripes.begin), at(stripes.end)},
+          stripes.end - stripes.begin <= 1};
+}
+
+/// Lays a band out at the end of the unit's buffer, and behind its values, if
+/// they are encoded, their codes.
+void layOut(Unit &unit, const plan::Output &output, Band &band) {
+  band.place = align(unit.bytes);
+  unit.bytes = band.place + band.elements() * band.width;
+  band.storedPlace = band.place;
+  band.storedOffset = storedBytes(output, band.range.begin);
+  band.storedBytes = storedBytes(output, band.elements());
+  if (!output.encoding())
+    return;
+  band.storedPlace = align(unit.bytes);
+  unit.bytes = band.storedPlace + band.storedBytes;
+}
+
 } // namespace
 
 Unit Schedule::prepare(const UnitKey &key) const {
@@ -190,16 +249,22 @@ Unit Schedule::prepare(const UnitKey &key) const {
       band.kind = key.kind;
       band.output = output;
       band.width = byteSize(DType(shape.dtype()));
-      band.range = fraction(shape.elements(), key.band, key.bands);
-      band.place = align(unit.bytes);
+      Extent extent = extentOf(kind, output, key.band, key.bands);
+      band.range = extent.range;
+      band.smallest = extent.smallest;
       // An empty tensor is written too, once.
       if (band.range.begin == band.range.end &&
           (shape.elements() != 0 || key.band != 0))
         continue;
-      unit.bytes = band.place + band.bytes();
+      layOut(unit, shape, band);
       unit.bands.push_back(band);
-      addBand(collector, unit.bands.size() - 1, band,
-              {plan_, kind, band.instance}, tiles[output]);
+      Instance instance{plan_, kind, band.instance};
+      if (shape.is_scales())
+        addOriginals(collector, unit.bands[unit.bands.size() - 2], band,
+                     instance);
+      else
+        addBand(collector, unit.bands.size() - 1, band, instance,
+                tiles[output]);
     }
   collector.finish();
   return unit;

@@ -11,7 +11,9 @@
 
 namespace mbc {
 
-/// A band of one output of one instance: a range of elements of an item.
+/// A band of one output of one instance: a range of elements of an item. Of an
+/// encoded output, a range of its values, in whole stripes of blocks; the band
+/// of its scales is the next one.
 struct Band {
   uint32_t item = 0;
   uint32_t kind = 0;   ///< class in the plan
@@ -20,10 +22,15 @@ struct Band {
   uint32_t width = 0; ///< bytes of an element
   Range range;
   size_t place = 0; ///< bytes from the start of the unit's buffer
-  uint32_t crc = 0; ///< CRC-32 of the band's bytes
+  // What is written: the elements, or their codes.
+  size_t storedPlace = 0;    ///< in the unit's buffer
+  uint64_t storedOffset = 0; ///< from the start of the item's data
+  size_t storedBytes = 0;
+  uint32_t crc = 0;      ///< CRC-32 of these bytes
+  bool smallest = false; ///< it cannot be cut further
+  bool anew = false;     ///< computed: quantised, and not as it came
 
   int64_t elements() const { return range.end - range.begin; }
-  size_t bytes() const { return elements() * width; }
 };
 
 /// Bytes [offset, offset + length) of a source file, and where they go.
@@ -88,7 +95,7 @@ public:
 
   const std::vector<UnitKey> &keys() const { return keys_; }
   Unit prepare(const UnitKey &key) const;
-  /// The two halves of a unit that is too large.
+  /// The two halves of a unit that is too large. Not of the smallest ones.
   std::vector<UnitKey> split(const UnitKey &key) const;
 
 private:

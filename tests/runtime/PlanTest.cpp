@@ -79,6 +79,59 @@ TEST(Plan, RefusesFewerScalesThanBlocks) {
   }
 }
 
+/// A plan whose tensor of 4 x 6 elements leaves as codes with 2 x 2 scales.
+PlanBuilder encoded() {
+  PlanBuilder builder(plan::TargetFormat_Safetensors);
+  uint32_t source = builder.source(builder.sourceFile("w.bin", 48), 0);
+  uint32_t file = builder.targetFile("model.safetensors", 40);
+  std::vector<uint32_t> items = {
+      builder.item(file, builder.tensor("t", DType::F8_E4M3, {4, 6}), 0),
+      builder.item(file, builder.tensor("s", DType::F32, {2, 2}), 24)};
+  std::vector<plan::OutputT> outputs;
+  outputs.push_back(output(DType::BF16, {4, 6}, {box(0, 0, 0, {{24, 1, 1}})}));
+  auto encoding = std::make_unique<plan::EncodingT>();
+  encoding->codes = static_cast<uint8_t>(DType::F8_E4M3);
+  encoding->scale = static_cast<uint8_t>(DType::F32);
+  encoding->columns = 6;
+  encoding->block_rows = 2;
+  encoding->block_columns = 5;
+  outputs.back().encoding = std::move(encoding);
+  outputs.push_back(output(DType::F32, {2, 2}, {}));
+  outputs.back().is_scales = true;
+  addClass(builder, classOf({input(DType::BF16, 24)}, std::move(outputs),
+                            {source}, items));
+  return builder;
+}
+
+TEST(Plan, RefusesEncodingsThatMakeNoSense) {
+  EXPECT_TRUE(Plan::fromBytes(encoded().bytes(), "p.mbc"));
+  using Damage = std::function<void(plan::ClassT &)>;
+  const std::vector<Damage> damages = {
+      [](auto &kind) { kind.outputs[0]->encoding->codes = 0; },
+      [](auto &kind) { kind.outputs[0]->encoding->columns = 5; },
+      [](auto &kind) { kind.outputs[0]->encoding->block_rows = 0; },
+      [](auto &kind) { kind.outputs[0]->encoding->block_rows = 4; },
+      [](auto &kind) { kind.outputs[0]->encoding->block_columns = -1; },
+      [](auto &kind) { kind.outputs[0]->encoding->original_codes = 1; },
+      [](auto &kind) { kind.outputs[0]->encoding->original_codes = 0; },
+      [](auto &kind) { kind.outputs[0]->encoding.reset(); },
+      [](auto &kind) { kind.outputs[1]->is_scales = false; },
+      [](auto &kind) { std::swap(kind.outputs[0], kind.outputs[1]); }};
+  for (size_t i = 0; i != damages.size(); ++i) {
+    PlanBuilder builder = encoded();
+    damages[i](*builder.plan.classes[0]);
+    EXPECT_FALSE(Plan::fromBytes(builder.bytes(), "p.mbc")) << i;
+  }
+}
+
+TEST(Plan, RefusesACheckpointsFileAfterThoseBesideIt) {
+  PlanBuilder builder = sound();
+  builder.targetFile("last.safetensors", 0);
+  EXPECT_TRUE(Plan::fromBytes(builder.bytes(), "p.mbc"));
+  builder.plan.files[0]->plain = true;
+  EXPECT_FALSE(Plan::fromBytes(builder.bytes(), "p.mbc"));
+}
+
 TEST(Plan, RefusesAnotherVersion) {
   PlanBuilder builder = sound();
   builder.plan.version = 2;
@@ -117,7 +170,10 @@ INSTANTIATE_TEST_SUITE_P(
                "names a source or item that is not there"},
         Damage{"item", [](auto &p) { p.classes[0]->items[0] = 7; },
                "names a source or item that is not there"},
-        Damage{"file", [](auto &p) { p.sources[0] = {3, 0}; },
+        Damage{"file",
+               [](auto &p) {
+                 p.sources[0] = {3, 0};
+               },
                "source 0: its file is not there"},
         Damage{"past", [](auto &p) { firstBox(p).source_offset = 1; },
                "leaves its input of 6 elements"},
@@ -127,10 +183,15 @@ INSTANTIATE_TEST_SUITE_P(
                "leaves its output of 6 elements"},
         Damage{"input", [](auto &p) { firstBox(p).input = 1; },
                "reads input 1 of 1"},
-        Damage{"hole", [](auto &p) { firstBox(p).dims[0] = {5, 1, 1}; },
+        Damage{"hole",
+               [](auto &p) {
+                 firstBox(p).dims[0] = {5, 1, 1};
+               },
                "its boxes fill 5 of 6 elements"},
         Damage{"wraps",
-               [](auto &p) { firstBox(p).dims[0] = {6, int64_t{1} << 62, 1}; },
+               [](auto &p) {
+                 firstBox(p).dims[0] = {6, int64_t{1} << 62, 1};
+               },
                "leaves its input of 6 elements"},
         Damage{"kernel", [](auto &p) { p.classes[0]->outputs[0]->kernel = 0; },
                "kernel 0 of 0"},
