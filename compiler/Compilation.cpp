@@ -8,6 +8,7 @@
 #include "compiler/ProofText.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
+#include "compiler/Target/Originals.h"
 #include "compiler/Target/PlanReader.h"
 #include "compiler/Target/Target.h"
 #include "runtime/File.h"
@@ -31,7 +32,7 @@ bool Compilation::fail(Error error) {
 }
 
 bool Compilation::prepare() {
-  return open() && openConfig() && evaluateSpec() && bind();
+  return open() && openConfig() && openQuantized() && evaluateSpec() && bind();
 }
 
 bool Compilation::open() {
@@ -64,10 +65,10 @@ bool Compilation::open() {
 
 /// An option that says nothing for this direction is a misunderstanding.
 bool Compilation::optionsApply() {
-  std::vector<std::string_view> others;
-  auto given = [&](bool isGiven, std::string_view name) {
+  std::vector<std::string> others;
+  auto given = [&](bool isGiven, std::string name) {
     if (isGiven)
-      others.push_back(name);
+      others.push_back(std::move(name));
   };
   if (direction == Direction::Export) {
     given(options.tp != 1, "--tp");
@@ -84,8 +85,10 @@ bool Compilation::optionsApply() {
     given(options.maxShardSize != 0, "--max-shard-size");
     given(!options.hfExperts.empty(), "--hf-experts");
     given(!options.hfConfig.empty(), "--hf-config");
+    given(!options.quant.empty() && options.quant != "keep",
+          fmt::format("--quant {}", options.quant));
   }
-  for (std::string_view name : others)
+  for (const std::string &name : others)
     fail({fmt::format(
         "{} applies to a {} target, and {} goes to {}", name,
         direction == Direction::Export ? "Megatron" : "Hugging Face",
@@ -137,6 +140,34 @@ bool Compilation::readsQuantization() {
       "compressed-tensors (FP8, MXFP4, INT4). Take the checkpoint that is not "
       "quantised, or one of these",
       configOrigin, facts.quantization->method)});
+}
+
+/// What an export with --quant writes: originals, or by a rule.
+bool Compilation::openQuantized() {
+  if (direction == Direction::Import || options.quant.empty())
+    return true;
+  Result<std::optional<Checkpoint>> opened = openOriginals(checkpoint);
+  if (!opened)
+    return fail(opened.error());
+  Quantization declared = facts.quantization.value_or(Quantization());
+  Result<QuantizedTargets> targets = QuantizedTargets();
+  if (options.quant != "keep") {
+    targets = QuantizedTargets::fresh(options.quant,
+                                      hasRecord ? &record : nullptr, declared);
+  } else if (*opened) {
+    originals = std::move(*opened);
+    targets = QuantizedTargets::kept(*originals, declared);
+  } else if (!hasRecord || record.hasQuantized()) {
+    return fail({fmt::format(
+        "--quant keep: {} has no {}, where an import with --quant keep leaves "
+        "quantised tensors as they were: import again with --quant keep, or "
+        "quantise anew with --quant fp8-block or mxfp4",
+        checkpoint.root, originalsFolder)});
+  }
+  if (!targets)
+    return fail(targets.error());
+  quantized = std::move(*targets);
+  return true;
 }
 
 /// `--hf-experts per-expert` is the form `per_expert` of the language.
@@ -250,6 +281,10 @@ dsl::NameOracle Compilation::nameOracle() const {
     oracle.preferredForms.push_back(formName(form));
   if (direction == Direction::Export)
     oracle.recordedForms = record.forms;
+  if (!options.quant.empty())
+    oracle.recordedForms.insert(oracle.recordedForms.end(),
+                                record.quantizedForms.begin(),
+                                record.quantizedForms.end());
   if (hasRecord && direction == Direction::Export)
     oracle.recorded = [this](std::string_view name) {
       return record.find(name) != nullptr;
@@ -337,7 +372,8 @@ BindInput Compilation::bindInput() const {
           layout,
           facts.dtype,
           facts.quantization.value_or(Quantization()),
-          hasRecord ? &record : nullptr};
+          hasRecord ? &record : nullptr,
+          &quantized};
 }
 
 bool Compilation::bind() {

@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/Bind.h"
 #include "compiler/Binding/ConfigFacts.h"
+#include "compiler/Binding/QuantizedTargets.h"
 #include "compiler/Target/PlanWriter.h"
 #include "dsl/Parse.h"
 
@@ -79,6 +80,9 @@ private:
   std::vector<ShardLayout> proofSizes() const;
   std::string commonJson() const;
   Options chosenOptions() const;
+  bool openQuantized();
+  bool quantizationStays() const;
+  Result<void> keepOriginals(PlanContent &content, Target &target) const;
   Result<Target> placeTarget(const TensorProgram &program) const;
   void addImportSidecars(PlanContent &content, std::string recordText) const;
   Result<void> addExportSidecars(PlanContent &content,
@@ -97,6 +101,9 @@ private:
   ParallelLayout layout;
   Record record;
   bool hasRecord = false;
+  QuantizedTargets quantized; ///< export: what --quant asks for
+  std::optional<Checkpoint> originals;
+  uint32_t firstOriginal = 0; ///< its tensors among the checkpoint's; in `plan`
   Binding binding;
   std::vector<RoundTrip> roundTrips; ///< import: one a class
 };

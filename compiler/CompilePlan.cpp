@@ -4,7 +4,9 @@
 #include "compiler/Binding/ConfigEdit.h"
 #include "compiler/Target/ImportRecord.h"
 #include "compiler/Target/MegatronArgs.h"
+#include "compiler/Target/Originals.h"
 #include "compiler/Target/PlanReader.h"
+#include "compiler/Target/QuantizationConfig.h"
 #include "runtime/File.h"
 #include "runtime/Json.h"
 #include "runtime/TorchDistWriter.h"
@@ -51,10 +53,27 @@ Result<Target> Compilation::placeTarget(const TensorProgram &program) const {
   if (direction == Direction::Export)
     return placeSafetensors(input, {hasRecord ? &record : nullptr,
                                     static_cast<uint64_t>(options.maxShardSize),
-                                    copiesToMake()});
+                                    copiesToMake(), &quantized, &checkpoint,
+                                    firstOriginal});
   input.commonJson = commonJson();
   return options.format == "torch" ? placeTorchRanks(input)
                                    : placeTorchDist(input);
+}
+
+/// --quant keep of an import.
+Result<void> Compilation::keepOriginals(PlanContent &content,
+                                        Target &target) const {
+  Result<size_t> kept =
+      placeOriginals(checkpoint, binding, configText, target, content);
+  if (!kept)
+    return std::unexpected(kept.error());
+  content.notes.push_back(
+      *kept == 0
+          ? "nothing in the source is quantised: --quant keep keeps nothing"
+          : fmt::format("{} quantised tensors are kept as they are in {}, for "
+                        "an export with --quant keep",
+                        *kept, originalsFolder));
+  return {};
 }
 
 void Compilation::addImportSidecars(PlanContent &content,
@@ -63,26 +82,6 @@ void Compilation::addImportSidecars(PlanContent &content,
   content.sidecars.push_back({"mbc/hf/config.json", configText, ""});
   for (const std::string &name : checkpoint.sidecars)
     content.copies.emplace_back(name, "mbc/hf/" + name);
-}
-
-static std::string weightIndex(const Target &target) {
-  uint64_t total = 0;
-  for (const TargetTensor &tensor : target.tensors)
-    total += tensor.shape.elements() * byteSize(tensor.dtype);
-  std::string text =
-      fmt::format("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n"
-                  "  \"weight_map\": {{",
-                  total);
-  std::string_view separator = "\n";
-  for (const TargetItem &item : target.items) {
-    text += separator;
-    text += "    ";
-    appendJsonString(text, target.tensors[item.tensor].key);
-    text += ": ";
-    appendJsonString(text, target.files[item.file].path);
-    separator = ",\n";
-  }
-  return text + "\n  }\n}\n";
 }
 
 static std::string withDType(std::string config, const std::string &option) {
@@ -102,13 +101,20 @@ static std::string withDType(std::string config, const std::string &option) {
 Result<void> Compilation::addExportSidecars(PlanContent &content,
                                             const Target &target) const {
   std::string config = withDType(configText, options.dtype);
-  if (facts.quantization) {
-    for (const char *path :
-         {"quantization_config", "text_config.quantization_config"})
-      config = withoutField(config, path);
+  if (options.quant.empty() && facts.quantization)
     content.notes.push_back(
         "weights leave dequantised: no scales are written and "
         "quantization_config is removed from config.json (--quant none)");
+  if (!quantizationStays()) {
+    for (const char *path :
+         {"quantization_config", "text_config.quantization_config"})
+      config = withoutField(config, path);
+    if (!options.quant.empty())
+      config =
+          withField(config, "quantization_config",
+                    quantizationConfig(
+                        options.quant,
+                        facts.quantization.value_or(Quantization()), target));
   }
   content.sidecars.push_back({"config.json", config, ""});
   if (target.files.size() > 1)
@@ -127,6 +133,23 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
   for (const std::string &name : checkpoint.sidecars)
     content.copies.emplace_back("mbc/hf/" + name, name);
   return {};
+}
+
+/// Whether config.json says already how the target is quantised: weights leave
+/// as they came, or the same ones by the same method.
+bool Compilation::quantizationStays() const {
+  if (options.quant.empty() || !facts.quantization)
+    return options.quant == "keep";
+  if (options.quant == "keep")
+    return true;
+  bool isFp8 = options.quant == "fp8-block";
+  return hasRecord && record.hasQuantized() &&
+         (facts.quantization->method == "fp8") == isFp8 &&
+         std::ranges::all_of(record.tensors, [&](const auto &tensor) {
+           return !record.isQuantized(tensor) ||
+                  (isFp8 ? tensor.dtype == DType::F8_E4M3
+                         : tensor.dtype == DType::U8);
+         });
 }
 
 /// The options with the forms that were taken, whoever chose them.
@@ -153,6 +176,8 @@ Result<flatbuffers::DetachedBuffer> Compilation::plan() {
   tbb::parallel_invoke(compile, record);
   if (!program)
     return std::unexpected(program.error());
+  if (originals)
+    firstOriginal = appendOriginals(*originals, checkpoint);
   Result<Target> target = placeTarget(*program);
   if (!target)
     return std::unexpected(target.error());
@@ -181,6 +206,9 @@ Result<flatbuffers::DetachedBuffer> Compilation::plan() {
   content.summary = fmt::format(
       "Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
   addImportSidecars(content, std::move(recordText));
+  if (options.quant == "keep")
+    if (Result<void> kept = keepOriginals(content, *target); !kept)
+      return std::unexpected(kept.error());
   if (!ranks) {
     std::string common = commonJson();
     Result<std::string> file = commonFile(common),

@@ -43,6 +43,8 @@ static Options optionsOf(const mbc_compile_options &given) {
   options.hfExperts = text(given.hf_experts);
   options.forms = wordsOf(text(given.forms));
   options.dtype = text(given.dtype);
+  if (std::string quant = text(given.quant); quant != "none")
+    options.quant = quant;
   options.copies = text(given.copies);
   options.hfConfig = text(given.hf_config);
   options.pipelineLayout = text(given.pipeline_layout);

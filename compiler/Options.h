@@ -7,10 +7,10 @@
 namespace mbc::compiler {
 
 /// The options of convert, compile and check; an empty string or 0 means that
-/// the option was not given.
+/// the option was not given, or asks for nothing (--quant none).
 struct Options {
   std::string source, spec, specPath, config;
-  std::string format, experts, hfExperts, dtype, copies, hfConfig,
+  std::string format, experts, hfExperts, dtype, quant, copies, hfConfig,
       pipelineLayout;
   std::vector<std::string> forms; ///< of `either` statements, by name
   int64_t tp = 1, pp = 1, vpp = 1, ep = 1;

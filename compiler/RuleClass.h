@@ -28,6 +28,23 @@ struct BlockScale {
   friend bool operator==(const BlockScale &, const BlockScale &) = default;
 };
 
+/// How values leave for Hugging Face: as codes and scales, named after them.
+struct Encoding {
+  DType codes = DType::F8_E4M3,     ///< or F4_E2M1, I4
+      storedCodes = DType::F8_E4M3; ///< of packed ones, as what they are stored
+  /// Block extents and the scales' dtype; the shape once the values' is known.
+  BlockScale scale;
+  DType storedScale = DType::F32; ///< E8M0 may be stored as U8
+  std::string codesEnding; ///< after the values' name: "", "_packed", "_blocks"
+  std::string scalesEnding;  ///< "_scale_inv" ...; ".scale" is for ".weight"
+  bool mayBeStacked = false; ///< matrices under further axes
+  /// Originals are at hand. Their extents, as stored:
+  bool hasOriginals = false;
+  Shape values, scaleTensor;
+
+  friend bool operator==(const Encoding &, const Encoding &) = default;
+};
+
 /// Where a part of a stored tensor sits in the whole tensor: the box of
 /// `shape` at `local` of the stored tensor is the box at `global` of the whole.
 struct Placement {
@@ -51,6 +68,9 @@ struct OperandType {
   std::optional<BlockScale> scale; ///< HF side only: `dtype` is the codes'
   std::vector<StoredPart>
       parts; ///< source side only; empty: one part, the whole tensor
+  /// HF target only: how it is stored. `dtype` and `shape` are the values',
+  /// which is all that the graph knows of.
+  std::optional<Encoding> encoding;
 
   friend bool operator==(const OperandType &, const OperandType &) = default;
 };

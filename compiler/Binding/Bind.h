@@ -64,8 +64,10 @@ struct RecordedTensor {
 struct Record {
   std::vector<RecordedTensor> tensors; ///< in the order of the files
   std::vector<std::string> copies;
-  std::vector<std::string> forms; ///< taken of the spec's `either` statements
-  std::string spec, specSha256;   ///< name and hash of the spec of the import
+  /// Taken of the spec's `either` statements: with tensors that were not, and
+  /// that were quantised.
+  std::vector<std::string> forms, quantizedForms;
+  std::string spec, specSha256; ///< name and hash of the spec of the import
   /// Keys point into the tensors' names; a move of the record keeps them.
   std::unordered_map<std::string_view, uint32_t> byName;
 
@@ -79,9 +81,12 @@ struct Record {
   }
   /// Whether a tensor held codes, whose values leave in config's dtype.
   bool isQuantized(const RecordedTensor &tensor) const;
+  bool hasQuantized() const;
   /// Whether an export has to write it: scales do not come back.
   bool returns(std::string_view name) const;
 };
+
+class QuantizedTargets;
 
 struct BindInput {
   const dsl::Model &model;
@@ -90,8 +95,9 @@ struct BindInput {
   const ParallelLayout
       &layout; ///< of the target (import) or of the source (export)
   DType configDType = DType::BF16;
-  Quantization quantization;      ///< as config.json declares it
-  const Record *record = nullptr; ///< export only
+  Quantization quantization;                 ///< as config.json declares it
+  const Record *record = nullptr;            ///< export only
+  const QuantizedTargets *targets = nullptr; ///< export only: what --quant asks
 };
 
 /// Adds to an import that the source holds zeros where the way back writes

@@ -82,7 +82,8 @@ static uint64_t hashOf(uint32_t mapping,
     mix(static_cast<uint64_t>(type.dtype));
     for (int64_t extent : type.shape)
       mix(extent);
-    mix(type.parts.size() * 2 + type.scale.has_value());
+    mix(type.parts.size() * 4 + type.scale.has_value() * 2 +
+        type.encoding.has_value());
   }
   return hash;
 }

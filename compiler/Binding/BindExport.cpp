@@ -3,6 +3,7 @@
 #include "compiler/Binding/InferShapes.h"
 #include "compiler/Binding/MegatronFacts.h"
 #include "compiler/Binding/NameGroups.h"
+#include "compiler/Binding/QuantizedTargets.h"
 #include "compiler/Binding/StoredParts.h"
 
 #include <algorithm>
@@ -185,8 +186,11 @@ private:
                    const dsl::Mapping &mapping) {
     for (const std::string &name : instance.hf) {
       OperandType operand;
-      operand.dtype = hfDType(name, mapping);
-      key.push_back(operand);
+      operand.encoding = input.targets->encodingOf(name);
+      // Codes are made of the values as Megatron has them.
+      operand.dtype =
+          operand.encoding ? types.front().dtype : hfDType(name, mapping);
+      key.push_back(std::move(operand));
     }
   }
 
@@ -251,9 +255,28 @@ private:
     for (size_t k = 0; k != targets->size(); ++k) {
       OperandType operand = key[types.size() + k];
       operand.shape = (*targets)[k];
+      if (operand.encoding && !encodes(operand, mapping, instance.hf[k]))
+        return false;
       type.hf.push_back(operand);
     }
     return inferSections(type, instance.hf, diagnostics);
+  }
+
+  /// Whether values can leave as --quant asks.
+  bool encodes(const OperandType &values, const dsl::Mapping &mapping,
+               const std::string &name) {
+    std::string why = compiler::misfit(*values.encoding, values.shape);
+    if (values.dtype != DType::BF16 && values.dtype != DType::F16 &&
+        values.dtype != DType::F32)
+      why = "weights are quantised from BF16, F16 or F32";
+    if (why.empty())
+      return true;
+    ruleError(mapping,
+              fmt::format("--quant {}: {} is {} {}: {}", input.options.quant,
+                          name, safetensorsName(values.dtype),
+                          toString(values.shape), why),
+              diagnostics);
+    return false;
   }
 
   bool unpadVocabulary(RuleClass &type, Shape &whole,

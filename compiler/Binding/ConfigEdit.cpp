@@ -57,4 +57,19 @@ std::string withString(std::string_view text, std::string_view path,
   });
 }
 
+std::string withField(std::string_view text, std::string_view name,
+                      std::string_view value) {
+  Result<ConfigNode> document = dsl::parseConfig(text);
+  if (!document || document->kind != ConfigNode::Kind::Object)
+    return std::string(text);
+  bool isFirst = document->members.empty();
+  size_t end =
+      isFirst ? document->begin + 1 : document->members.back().second.end;
+  std::string changed(text.substr(0, end));
+  changed += isFirst ? "\n  " : ",\n  ";
+  appendJsonString(changed, name);
+  changed.append(": ").append(value);
+  return changed.append(isFirst ? "\n" : "").append(text.substr(end));
+}
+
 } // namespace mbc::compiler

@@ -16,4 +16,9 @@ std::string withoutField(std::string_view text, std::string_view path);
 std::string withString(std::string_view text, std::string_view path,
                        std::string_view value);
 
+/// The text with one more field after the others of the whole object; `value`
+/// is JSON.
+std::string withField(std::string_view text, std::string_view name,
+                      std::string_view value);
+
 } // namespace mbc::compiler

@@ -51,6 +51,10 @@ static Result<void> readQuantization(std::string_view text,
   Quantization &found = facts.quantization.emplace();
   found.method = stringOf(*quantization, "quant_method");
   found.group = groupSize(*quantization);
+  for (const char *field : {"modules_to_not_convert", "ignore"})
+    if (const ConfigNode *names = quantization->find(field))
+      for (const ConfigNode &name : names->items)
+        found.excepted.push_back(name.text);
   const ConfigNode *block = quantization->find("weight_block_size");
   if (!block || block->kind == ConfigNode::Kind::Null)
     return {};

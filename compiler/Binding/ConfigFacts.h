@@ -20,6 +20,8 @@ struct Quantization {
   std::optional<std::array<int64_t, 2>> block;
   /// Values of a row under one scale: group_size of the only config_group.
   std::optional<int64_t> group;
+  /// Modules that are not quantised: modules_to_not_convert, ignore.
+  std::vector<std::string> excepted;
 };
 
 /// What the compiler itself reads from config.json; everything else is the

@@ -231,6 +231,13 @@ uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes) {
              : Checkpoint::none;
 }
 
+uint32_t shapeTensorOf(const Checkpoint &checkpoint,
+                       const StoredTensor &codes) {
+  return codes.key.empty() // not packed
+             ? Checkpoint::none
+             : checkpoint.find(std::string(codes.name).append(shapeEnding));
+}
+
 Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor) {
   uint32_t scales = scalesOf(checkpoint, tensor);
   if (scales != Checkpoint::none)
@@ -340,9 +347,7 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
                           toString(type.shape),
                           expectedScales(type.shape, type.dtype, declared))));
   type.scale->dtype = *factor;
-  if (!codes.key.empty()) // packed
-    quantized.shape =
-        checkpoint.find(std::string(codes.name).append(shapeEnding));
+  quantized.shape = shapeTensorOf(checkpoint, codes);
   return quantized;
 }
 

@@ -58,6 +58,9 @@ struct Quantized {
 /// The scales of a tensor's codes; none if it has none.
 uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes);
 
+/// The tensor that repeats the shape of a tensor's values; none if it has none.
+uint32_t shapeTensorOf(const Checkpoint &checkpoint, const StoredTensor &codes);
+
 /// What a tensor of codes and its scales are, or why they do not fit.
 std::expected<Quantized, std::string>
 quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,

@@ -54,34 +54,22 @@ static void appendTensors(std::string &out, const Checkpoint &checkpoint) {
   out += "]\n";
 }
 
-/// The forms that were taken. Of values that were quantised, none: they leave
-/// in the form that the spec prefers.
-static std::set<std::string> takenForms(const BindInput &input) {
+/// The forms that were taken with tensors that were quantised, or that were
+/// not: those leave in the form that the spec prefers, unless they leave
+/// quantised.
+static std::set<std::string> takenForms(const BindInput &input,
+                                        bool quantized) {
   std::set<std::string> forms;
   for (const dsl::Choice &choice : input.model.choices) {
     uint32_t tensor = input.checkpoint.find(choice.example);
-    if (tensor == Checkpoint::none ||
-        scalesOf(input.checkpoint, input.checkpoint.tensors[tensor]) ==
-            Checkpoint::none)
+    bool hasScales =
+        tensor != Checkpoint::none &&
+        scalesOf(input.checkpoint, input.checkpoint.tensors[tensor]) !=
+            Checkpoint::none;
+    if (hasScales == quantized)
       forms.insert(choice.form);
   }
   return forms;
-}
-
-bool Record::isQuantized(const RecordedTensor &tensor) const {
-  if (!mayBeCodes(tensor.dtype))
-    return false;
-  if (tensor.dtype == DType::F8_E4M3)
-    return true;
-  return std::ranges::any_of(scaleNames(tensor.name), [&](const auto &name) {
-    return find(name) != nullptr;
-  });
-}
-
-bool Record::returns(std::string_view name) const {
-  std::string values = valuesOfCompanion(name);
-  const RecordedTensor *tensor = values.empty() ? nullptr : find(values);
-  return !tensor || !isQuantized(*tensor);
 }
 
 std::string writeRecord(const BindInput &input, const Binding &binding,
@@ -94,7 +82,8 @@ std::string writeRecord(const BindInput &input, const Binding &binding,
   head["layout"] = input.layout.toString();
   head["vocab_size"] = input.model.vocabSize;
   head["padded_vocab_size"] = binding.paddedVocab;
-  head["forms"] = takenForms(input);
+  head["forms"] = takenForms(input, false);
+  head["quantized_forms"] = takenForms(input, true);
   head["copies"] = binding.copies;
   head["dropped"] = binding.dropped;
   std::string text = head.dump(1);
@@ -125,6 +114,7 @@ Result<Record> readRecord(const std::string &text) {
   Record record;
   record.copies = strings(*json, "copies");
   record.forms = strings(*json, "forms");
+  record.quantizedForms = strings(*json, "quantized_forms");
   if (auto it = json->find("spec"); it != json->end() && it->is_object()) {
     record.spec = it->value("name", std::string());
     record.specSha256 = it->value("sha256", std::string());

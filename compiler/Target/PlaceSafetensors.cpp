@@ -14,13 +14,22 @@ namespace {
 constexpr uint64_t defaultShardSize =
     5'000'000'000; // as the field's own writers
 
-/// A tensor to write: which output of which instance makes it.
+/// A tensor to write: which output of which instance makes it, or, of a copy,
+/// which tensor of the source.
 struct Made {
+  enum class From : uint8_t { Output, Scales, Source };
   std::string name;
+  DType dtype = DType::BF16;
+  Shape shape;
   uint32_t boundClass = 0, row = 0, output = 0;
-  bool isCopy = false;
+  From from = From::Output;
+  SourceRef source = {};
+  /// The values whose codes, scales or shape it is; else its own name.
+  std::string values = {};
+  std::string owner = {}; ///< of a tied copy's values; else `values`
   uint32_t file = 0;
-  uint64_t bytes = 0;
+
+  uint64_t bytes() const { return shape.elements() * byteSize(dtype); }
 };
 
 class SafetensorsPlacer {
@@ -49,15 +58,62 @@ private:
       for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
         const FusedOutput &output = fused.outputs[o];
         const std::string &name = input.model.instances[i].hf[output.operand];
-        uint64_t bytes = output.shape.elements() * byteSize(output.dtype);
-        made.push_back(
-            {name, places[i].boundClass, places[i].row, o, false, 0, bytes});
+        Made one{name,          output.dtype,
+                 output.shape,  places[i].boundClass,
+                 places[i].row, o};
+        one.owner = name;
+        add(one);
         for (const auto &[copy, owner] : split.copies)
-          if (owner == name)
-            made.push_back(
-                {copy, places[i].boundClass, places[i].row, o, true, 0, bytes});
+          if (owner == name) {
+            one.name = copy;
+            add(one);
+          }
       }
     }
+  }
+
+  /// A tensor, or the codes and scales that its values leave as.
+  void add(Made one) {
+    one.values = one.name;
+    const std::optional<Encoding> &encoding = encodingOf(one);
+    if (!encoding) {
+      made.push_back(std::move(one));
+      return;
+    }
+    Shape values = one.shape;
+    one.name = codesName(*encoding, one.values);
+    one.dtype = encoding->storedCodes;
+    one.shape = codesShape(*encoding, values);
+    made.push_back(one);
+    one.name = scalesName(*encoding, one.values);
+    one.dtype = encoding->storedScale;
+    one.shape = scalesShape(*encoding, values);
+    one.from = Made::From::Scales;
+    made.push_back(one);
+    addShape(std::move(one));
+  }
+
+  /// The tensor that repeats the values' shape, if the originals have one.
+  void addShape(Made one) {
+    const QuantizedTargets::Originals *originals =
+        split.quantized->originalsOf(one.values); // copies have none
+    if (!originals || originals->shape == Checkpoint::none)
+      return;
+    one.source = {split.firstOriginal + originals->shape, 0};
+    const StoredTensor &shape = split.checkpoint->tensors[one.source.tensor];
+    one.name = shape.name;
+    one.dtype = shape.dtype;
+    one.shape = *shape.shape;
+    one.from = Made::From::Source;
+    made.push_back(std::move(one));
+  }
+
+  const std::optional<Encoding> &encodingOf(const Made &one) const {
+    const FusedOutput &output =
+        input.program.classes[one.boundClass].outputs[one.output];
+    return input.binding.classes[one.boundClass]
+        .type.hf[output.operand]
+        .encoding;
   }
 
   /// The record's files and order while they still fit; else files by size,
@@ -75,12 +131,12 @@ private:
     uint64_t filled = 0;
     uint32_t file = 0;
     for (Made &tensor : made) {
-      if (filled != 0 && filled + tensor.bytes > limit) {
+      if (filled != 0 && filled + tensor.bytes() > limit) {
         ++file;
         filled = 0;
       }
       tensor.file = file;
-      filled += tensor.bytes;
+      filled += tensor.bytes();
     }
     uint32_t count = made.empty() ? 0 : file + 1;
     for (uint32_t f = 0; f != count; ++f)
@@ -93,13 +149,21 @@ private:
     return {};
   }
 
+  /// What the record says of a tensor; of codes, and of scales that it does not
+  /// know, what it says of their values.
+  const RecordedTensor *recordOf(const Made &tensor) const {
+    const RecordedTensor *known = split.record->find(tensor.name);
+    return known ? known : split.record->find(tensor.values);
+  }
+
   /// Whether every tensor has a file in the record; says what does not fit.
   bool recordFits() {
     std::vector<std::string> unknown, unmade;
     std::unordered_set<std::string_view> names;
     for (const Made &tensor : made) {
       names.insert(tensor.name);
-      const RecordedTensor *known = split.record->find(tensor.name);
+      names.insert(tensor.values);
+      const RecordedTensor *known = recordOf(tensor);
       if (!known || !isPlainName(known->file))
         unknown.push_back(tensor.name);
     }
@@ -124,14 +188,14 @@ private:
   void useRecordedFiles() {
     const Record &record = *split.record;
     auto position = [&](uint32_t i) {
-      return record.find(made[i].name) - record.tensors.data();
+      return recordOf(made[i]) - record.tensors.data();
     };
-    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return position(a) < position(b);
     });
     std::unordered_map<std::string_view, uint32_t> ids;
     for (uint32_t i : order) {
-      const std::string &file = record.find(made[i].name)->file;
+      const std::string &file = recordOf(made[i])->file;
       auto [it, isNew] = ids.try_emplace(file, target.files.size());
       if (isNew)
         target.files.push_back({file, 0, {}});
@@ -146,10 +210,8 @@ private:
     itemOf.resize(made.size());
     for (uint32_t f = 0; f != target.files.size(); ++f) {
       std::vector<SafetensorsEntry> entries;
-      for (uint32_t i : tensorsOfFile[f]) {
-        const FusedOutput &output = outputOf(made[i]);
-        entries.push_back({made[i].name, output.dtype, output.shape});
-      }
+      for (uint32_t i : tensorsOfFile[f])
+        entries.push_back({made[i].name, made[i].dtype, made[i].shape});
       Result<SafetensorsHeader> header = layoutSafetensors(entries);
       if (!header)
         return std::unexpected(header.error());
@@ -173,19 +235,32 @@ private:
     target.tensors.push_back({std::move(entry.name), entry.dtype, entry.shape});
   }
 
-  const FusedOutput &outputOf(const Made &tensor) const {
-    return input.program.classes[tensor.boundClass].outputs[tensor.output];
-  }
-
   /// `made` is in the order of instances and outputs; a class's rows are too.
   void fillClasses() {
     target.classes.resize(input.binding.classes.size());
     for (uint32_t i = 0; i != made.size(); ++i) {
-      PlacedClass &placed = target.classes[made[i].boundClass];
-      if (made[i].row == 0)
-        placed.outputs.push_back(made[i].output);
+      const Made &one = made[i];
+      if (one.from == Made::From::Source) {
+        addCopy(target, one.dtype, one.shape, one.source, itemOf[i]);
+        continue;
+      }
+      PlacedClass &placed = target.classes[one.boundClass];
+      bool isScales = one.from == Made::From::Scales;
+      if (one.row == 0)
+        placed.outputs.push_back({one.output, isScales});
       placed.items.push_back(itemOf[i]);
+      if (!isScales)
+        addOriginals(one, placed);
     }
+  }
+
+  void addOriginals(const Made &one, PlacedClass &placed) const {
+    const std::optional<Encoding> &encoding = encodingOf(one);
+    if (!encoding || !encoding->hasOriginals)
+      return;
+    const auto &originals = *split.quantized->originalsOf(one.owner);
+    for (uint32_t tensor : {originals.codes, originals.scales})
+      placed.originals.push_back({split.firstOriginal + tensor, 0});
   }
 
   const TargetInput &input;

@@ -5,9 +5,21 @@
 #include "runtime/TorchDistNames.h"
 #include "runtime/TorchDistWriter.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace mbc::compiler {
+
+void addCopy(Target &target, DType dtype, const Shape &shape, SourceRef source,
+             uint32_t item) {
+  auto same = std::ranges::find_if(target.copies, [&](const auto &copies) {
+    return copies.dtype == dtype && copies.shape == shape;
+  });
+  if (same == target.copies.end())
+    same = target.copies.insert(same, {dtype, shape, {}, {}});
+  same->sources.push_back(source);
+  same->items.push_back(item);
+}
 
 std::vector<InstancePlace> placesOfInstances(const dsl::Model &model,
                                              const Binding &binding) {
@@ -102,7 +114,7 @@ private:
       const BoundClass &bound = input.binding.classes[c];
       const FusedClass &fused = input.program.classes[c];
       for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
-        target.classes[c].outputs.push_back(o);
+        target.classes[c].outputs.push_back({o});
         itemBytes[c].push_back(measure(bound, fused.outputs[o]));
       }
     }

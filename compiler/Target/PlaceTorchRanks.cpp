@@ -73,7 +73,7 @@ private:
     const dsl::Mapping &mapping = model.mappings[instance.mapping];
     const FusedClass &fused = input.program.classes[place.boundClass];
     PlacedClass &placed = target.classes[place.boundClass];
-    std::vector<uint32_t> outputs;
+    std::vector<PlacedOutput> outputs;
     for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
       const FusedOutput &output = fused.outputs[o];
       const std::string &text = instance.megatron[output.operand];
@@ -89,7 +89,7 @@ private:
           if (holds(files[f], chunk, name, mapping, output.rank)) {
             addItem(placed, {f, chunk}, localName(text, name, files[f], chunk),
                     output);
-            outputs.push_back(o);
+            outputs.push_back({o});
           }
       addTiedCopies(text, output, o, placed, outputs);
     }
@@ -111,7 +111,7 @@ private:
   /// its owner's, that stage's files hold the owner's values under its name.
   void addTiedCopies(const std::string &owner, const FusedOutput &output,
                      uint32_t index, PlacedClass &placed,
-                     std::vector<uint32_t> &outputs) {
+                     std::vector<PlacedOutput> &outputs) {
     if (layout.pp == 1)
       return;
     for (const dsl::TiedCopy &tie : model.ties)
@@ -121,7 +121,7 @@ private:
             if (layout.holds(chunkAt(files[f], chunk), {}, tie.stage) &&
                 files[f].place.tp == output.rank) {
               addItem(placed, {f, chunk}, tie.copy, output);
-              outputs.push_back(index);
+              outputs.push_back({index});
             }
   }
 

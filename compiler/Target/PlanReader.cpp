@@ -11,6 +11,7 @@ std::string writeOptions(const Options &options, const Checkpoint &checkpoint) {
   Json json{{"format", options.format},
             {"forms", options.forms},
             {"dtype", options.dtype},
+            {"quant", options.quant},
             {"copies", options.copies},
             {"pipeline_layout", options.pipelineLayout},
             {"tp", options.tp},
@@ -33,6 +34,7 @@ static Options optionsOf(const Json &json) {
   options.format = text("format");
   options.forms = json.value("forms", std::vector<std::string>());
   options.dtype = text("dtype");
+  options.quant = text("quant");
   options.copies = text("copies");
   options.pipelineLayout = text("pipeline_layout");
   options.tp = number("tp");

@@ -44,6 +44,8 @@ public:
                     target.classes[c].items.size());
       classes.push_back(writeClass(c));
     }
+    for (const PlacedCopies &copies : target.copies)
+      classes.push_back(writeCopies(copies));
     finish(classes);
     std::span<uint8_t> bytes(builder.GetBufferPointer(),
                              builder.GetSize() - seal.size());
@@ -67,6 +69,12 @@ private:
     sourceOfPiece.assign(pieces, UINT32_MAX);
     for (const BoundClass &bound : binding.classes)
       for (const SourceRef &ref : bound.refs)
+        number(ref);
+    for (const PlacedClass &placed : target.classes)
+      for (const SourceRef &ref : placed.originals)
+        number(ref);
+    for (const PlacedCopies &copies : target.copies)
+      for (const SourceRef &ref : copies.sources)
         number(ref);
     for (const BoundComparison &comparison : binding.comparisons) {
       number(comparison.copy);
@@ -152,27 +160,98 @@ private:
   fb::Offset<plan::Class> writeClass(size_t index) {
     const BoundClass &bound = binding.classes[index];
     const FusedClass &fused = program.classes[index];
+    const PlacedClass &placed = target.classes[index];
     std::vector<fb::Offset<plan::Input>> inputs;
     for (const FusedInput &input : fused.inputs)
-      inputs.push_back(writeInput(input, bound));
-    std::vector<fb::Offset<plan::Output>> written;
-    for (uint32_t o = 0; o != fused.outputs.size(); ++o)
-      written.push_back(writeOutput(fused.outputs[o], leadingAxes(index, o)));
+      inputs.push_back(writeInput(bound.refs[refOf(input, bound)], input.dtype,
+                                  input.elements));
     std::vector<fb::Offset<plan::Output>> outputs;
-    for (uint32_t o : target.classes[index].outputs)
-      outputs.push_back(written[o]);
+    std::vector<fb::Offset<plan::Output>> written(fused.outputs.size());
+    for (const PlacedOutput &output : placed.outputs) {
+      const OperandType &operand =
+          targetOperands(bound)[fused.outputs[output.index].operand];
+      if (output.isScales) {
+        outputs.push_back(writeScales(operand));
+        continue;
+      }
+      fb::Offset<plan::Encoding> encoding;
+      if (operand.encoding)
+        encoding = writeEncoding(operand, placed, fused.inputs.size(), inputs);
+      fb::Offset<plan::Output> &made = written[output.index];
+      if (made.IsNull() || operand.encoding)
+        made = writeOutput(fused.outputs[output.index],
+                           leadingAxes(index, output.index), encoding);
+      outputs.push_back(made);
+    }
     return plan::CreateClass(
         builder, builder.CreateString(bound.type.mapping->label),
         builder.CreateString(placeOf(bound)), builder.CreateVector(inputs),
         builder.CreateVector(outputs),
-        builder.CreateVector(sourceRows(bound, fused)),
-        builder.CreateVector(target.classes[index].items));
+        builder.CreateVector(sourceRows(bound, fused, placed)),
+        builder.CreateVector(placed.items));
+  }
+
+  /// Tensors that are written as they stand.
+  fb::Offset<plan::Class> writeCopies(const PlacedCopies &copies) {
+    FusedOutput output;
+    output.shape = copies.shape;
+    output.dtype = copies.dtype;
+    int64_t elements = copies.shape.elements();
+    Box &box = output.boxes.emplace_back();
+    box.dims.push_back({elements, 1, 1});
+    std::vector<uint32_t> rows;
+    for (const SourceRef &ref : copies.sources)
+      rows.push_back(sourceOf(ref));
+    auto input = writeInput(copies.sources.front(), copies.dtype, elements);
+    auto written = writeOutput(output, 0, 0);
+    return plan::CreateClass(
+        builder, builder.CreateString("originals of quantised tensors"),
+        builder.CreateString("--quant keep"), builder.CreateVector(&input, 1),
+        builder.CreateVector(&written, 1), builder.CreateVector(rows),
+        builder.CreateVector(copies.items));
+  }
+
+  /// The encoding of an output, whose originals become inputs after the
+  /// `others`.
+  fb::Offset<plan::Encoding>
+  writeEncoding(const OperandType &operand, const PlacedClass &placed,
+                size_t others, std::vector<fb::Offset<plan::Input>> &inputs) {
+    const Encoding &encoding = *operand.encoding;
+    int32_t codes = -1, scales = -1;
+    if (encoding.hasOriginals) {
+      // Of the first instance, in the order of the outputs.
+      const SourceRef *refs = &placed.originals[inputs.size() - others];
+      codes = static_cast<int32_t>(inputs.size());
+      scales = codes + 1;
+      inputs.push_back(
+          writeInput(refs[0], encoding.codes, operand.shape.elements()));
+      inputs.push_back(writeInput(refs[1], encoding.scale.dtype,
+                                  encoding.scaleTensor.elements()));
+    }
+    return plan::CreateEncoding(builder, static_cast<uint8_t>(encoding.codes),
+                                static_cast<uint8_t>(encoding.scale.dtype),
+                                operand.shape[operand.shape.rank() - 1],
+                                encoding.scale.blockRows,
+                                encoding.scale.blockColumns, codes, scales);
+  }
+
+  fb::Offset<plan::Output> writeScales(const OperandType &operand) {
+    FusedOutput output;
+    output.shape = scalesShape(*operand.encoding, operand.shape);
+    output.dtype = operand.encoding->scale.dtype;
+    return writeOutput(output, 0, 0, true);
   }
 
   const std::vector<OperandType> &
   sourceOperands(const BoundClass &bound) const {
     return binding.direction == Direction::Import ? bound.type.hf
                                                   : bound.type.megatron;
+  }
+
+  const std::vector<OperandType> &
+  targetOperands(const BoundClass &bound) const {
+    return binding.direction == Direction::Import ? bound.type.megatron
+                                                  : bound.type.hf;
   }
 
   /// Where an input's reference stands among those of an instance.
@@ -186,38 +265,44 @@ private:
     return at + (input.isScale ? parts : input.part);
   }
 
-  fb::Offset<plan::Input> writeInput(const FusedInput &input,
-                                     const BoundClass &bound) {
-    const SourceRef &ref = bound.refs[refOf(input, bound)];
+  fb::Offset<plan::Input> writeInput(const SourceRef &ref, DType dtype,
+                                     int64_t elements) {
     const StoredTensor &tensor = checkpoint.tensors[ref.tensor];
     const StoredPiece &piece = tensor.pieces[ref.piece];
     auto vector = [&](const Shape &shape) {
       return builder.CreateVector(shape.begin(), shape.rank());
     };
-    return plan::CreateInput(builder, static_cast<uint8_t>(input.dtype),
-                             input.elements, vector(*piece.shape),
-                             vector(*piece.start), vector(*tensor.shape),
+    return plan::CreateInput(builder, static_cast<uint8_t>(dtype), elements,
+                             vector(*piece.shape), vector(*piece.start),
+                             vector(*tensor.shape),
                              static_cast<uint8_t>(tensor.dtype));
   }
 
   /// instances x inputs: which source each input of each instance is.
   std::vector<uint32_t> sourceRows(const BoundClass &bound,
-                                   const FusedClass &fused) {
+                                   const FusedClass &fused,
+                                   const PlacedClass &placed) {
     std::vector<uint32_t> at;
     for (const FusedInput &input : fused.inputs)
       at.push_back(refOf(input, bound));
+    size_t originals = placed.originals.size() / bound.instances.size();
     std::vector<uint32_t> rows;
-    rows.reserve(bound.instances.size() * at.size());
-    for (size_t row = 0; row != bound.instances.size(); ++row)
+    rows.reserve(bound.instances.size() * (at.size() + originals));
+    for (size_t row = 0; row != bound.instances.size(); ++row) {
       for (uint32_t index : at)
         rows.push_back(
             sourceOf(bound.refs[row * bound.refsPerInstance + index]));
+      for (size_t index = 0; index != originals; ++index)
+        rows.push_back(sourceOf(placed.originals[row * originals + index]));
+    }
     return rows;
   }
 
   /// `leading`: axes of extent 1 that come before the output's own, as stored.
   fb::Offset<plan::Output> writeOutput(const FusedOutput &output,
-                                       size_t leading) {
+                                       size_t leading,
+                                       fb::Offset<plan::Encoding> encoding,
+                                       bool isScales = false) {
     std::vector<fb::Offset<plan::Box>> boxes;
     for (const Box &box : output.boxes) {
       std::vector<plan::Dim> dims;
@@ -239,14 +324,16 @@ private:
                               builder.CreateVector(shape),
                               output.shape.elements(),
                               builder.CreateVector(boxes), output.kernel,
-                              builder.CreateVector(scales));
+                              builder.CreateVector(scales), encoding, isScales);
   }
 
   /// A torch_dist chunk has the layer and expert axes of its key in front.
   size_t leadingAxes(size_t index, uint32_t output) const {
+    if (binding.direction == Direction::Export)
+      return 0;
     const PlacedClass &placed = target.classes[index];
     for (size_t k = 0; k != placed.outputs.size(); ++k)
-      if (placed.outputs[k] == output)
+      if (placed.outputs[k].index == output)
         return target.tensors[target.items[placed.items[k]].tensor]
                    .shape.rank() -
                program.classes[index].outputs[output].shape.rank();
@@ -305,9 +392,9 @@ private:
                                  item.offset));
     std::vector<fb::Offset<plan::TargetFile>> files;
     for (const TargetFile &file : target.files)
-      files.push_back(plan::CreateTargetFile(builder,
-                                             builder.CreateString(file.path),
-                                             file.size, bytesOf(file.literal)));
+      files.push_back(
+          plan::CreateTargetFile(builder, builder.CreateString(file.path),
+                                 file.size, bytesOf(file.literal), file.plain));
     std::vector<fb::Offset<plan::Sidecar>> sidecars;
     for (const PlanSidecar &sidecar : content.sidecars)
       sidecars.push_back(plan::CreateSidecar(

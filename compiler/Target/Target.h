@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/Bind.h"
 #include "compiler/Binding/Layout.h"
+#include "compiler/Binding/QuantizedTargets.h"
 #include "compiler/RuleClass.h"
 #include "runtime/MegatronNames.h"
 
@@ -28,14 +29,34 @@ struct TargetFile {
   std::string path;
   uint64_t size = 0;
   std::string literal;
+  bool plain = false; ///< safetensors beside a Megatron checkpoint's own files
+};
+
+/// One stored tensor of each instance of a class.
+struct PlacedOutput {
+  uint32_t index = 0;    ///< into FusedClass::outputs
+  bool isScales = false; ///< of the output before, which is encoded
+
+  friend bool operator==(const PlacedOutput &, const PlacedOutput &) = default;
 };
 
 /// The outputs of a class as they are stored. An output that is stored more
 /// than once (a replicated tensor in the files of several ranks) is listed
 /// once for each copy.
 struct PlacedClass {
-  std::vector<uint32_t> outputs; ///< indices into FusedClass::outputs
-  std::vector<uint32_t> items;   ///< instances x outputs
+  std::vector<PlacedOutput> outputs;
+  std::vector<uint32_t> items; ///< instances x outputs
+  /// instances x originals: codes and scales of each of FusedClass::outputs
+  /// that has them.
+  std::vector<SourceRef> originals;
+};
+
+/// Tensors of one type that are written as they stand.
+struct PlacedCopies {
+  DType dtype = DType::U8;
+  Shape shape;
+  std::vector<SourceRef> sources;
+  std::vector<uint32_t> items; ///< one for each source
 };
 
 /// Everything about the files of a target, decided before any byte moves.
@@ -47,8 +68,13 @@ struct Target {
   std::vector<std::string> objects;  ///< keys of byte objects
   std::vector<uint32_t> objectFiles; ///< the file of each
   std::vector<PlacedClass> classes;
+  std::vector<PlacedCopies> copies;
   std::vector<std::string> notes; ///< what a person should know
 };
+
+/// Lets an item be a copy of a tensor of the source.
+void addCopy(Target &target, DType dtype, const Shape &shape, SourceRef source,
+             uint32_t item);
 
 /// An instance of a rule, found by its number in the model.
 struct InstancePlace {
@@ -83,6 +109,10 @@ struct SplitOptions {
   uint64_t maxShardSize = 0; ///< bytes; 0: the record's files, else 5 GB
   std::vector<std::pair<std::string, std::string>>
       copies; ///< tied copies to make: copy, owner
+  const QuantizedTargets *quantized = nullptr;
+  const Checkpoint *checkpoint = nullptr; ///< the source, originals included
+  /// Where the originals' tensors begin among those of the source.
+  uint32_t firstOriginal = 0;
 };
 Result<Target> placeSafetensors(const TargetInput &input,
                                 const SplitOptions &split);

@@ -131,22 +131,33 @@ Tensor eachTransposed(const Tensor &experts) {
 
 } // namespace
 
-Tensors exportOf(const HfModel &model) {
-  const Json &text = textConfig(model.config);
-  const Tensors stored = model.tensors();
-  Tensors result = withValues(stored);
-  std::erase_if(result, [](const auto &entry) {
+/// What no export makes: rotary frequencies, and MTP copies that were dropped.
+static void eraseDropped(Tensors &tensors, const HfModel &model) {
+  std::erase_if(tensors, [](const auto &entry) {
     return entry.first.ends_with("rotary_emb.inv_freq");
   });
+  if (!familyOf(model.config).mtpCopies)
+    return;
+  const Json &text = textConfig(model.config);
+  const std::string mtp =
+      "model.layers." + std::to_string(int(text["num_hidden_layers"]));
+  tensors.erase(mtp + ".embed_tokens.weight");
+  tensors.erase(mtp + ".shared_head.head.weight");
+}
+
+Tensors exportOf(const HfModel &model) {
+  const Tensors stored = model.tensors();
+  Tensors result = withValues(stored);
   for (auto &[name, tensor] : result)
     if (stored.contains(name + "_blocks"))
       tensor = eachTransposed(tensor);
-  if (familyOf(model.config).mtpCopies) {
-    const std::string mtp =
-        "model.layers." + std::to_string(int(text["num_hidden_layers"]));
-    result.erase(mtp + ".embed_tokens.weight");
-    result.erase(mtp + ".shared_head.head.weight");
-  }
+  eraseDropped(result, model);
+  return result;
+}
+
+Tensors quantizedExportOf(const HfModel &model) {
+  Tensors result = model.tensors();
+  eraseDropped(result, model);
   return result;
 }
 

@@ -43,6 +43,8 @@ std::vector<std::string> importOptions(const std::string &name);
 /// weights as BF16, no scales, no dropped copies, no rotary frequencies (which
 /// follow from config.json), all else byte for byte.
 Tensors exportOf(const HfModel &model);
+/// The same with codes and scales as they were, for --quant keep.
+Tensors quantizedExportOf(const HfModel &model);
 
 /// The part of config.json that describes the language model.
 const Json &textConfig(const Json &config);

@@ -1,5 +1,6 @@
 #include "tests/end-to-end/Quantized.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -146,7 +147,103 @@ void replace(Tensors &tensors, const std::string &scaleName) {
   put(*x, codes, shape);
 }
 
+float bf16At(const Tensor &values, int64_t at) {
+  uint16_t half = 0;
+  std::memcpy(&half, values.bytes.data() + 2 * at, 2);
+  const uint32_t bits = uint32_t(half) << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// The magnitude's code whose number is nearest. Halfway the even code is
+/// taken (E4M3), or the lower (E2M1).
+template <typename Number>
+uint8_t nearestCode(double magnitude, int last, Number number, bool even) {
+  int best = 0;
+  for (int code = 1; code <= last; ++code) {
+    const double here = std::abs(number(code) - magnitude),
+                 there = std::abs(number(best) - magnitude);
+    if (here < there || (here == there && even && code % 2 == 0))
+      best = code;
+  }
+  return static_cast<uint8_t>(best);
+}
+
+/// Calls `visit(elements)` for the blocks of a matrix, in row-major order.
+template <typename Visit>
+void forEachBlock(int64_t rows, int64_t columns, int64_t blockRows,
+                  int64_t blockColumns, Visit visit) {
+  for (int64_t top = 0; top < rows; top += blockRows)
+    for (int64_t left = 0; left < columns; left += blockColumns) {
+      std::vector<int64_t> elements;
+      for (int64_t i = top; i < std::min(rows, top + blockRows); ++i)
+        for (int64_t j = left; j < std::min(columns, left + blockColumns); ++j)
+          elements.push_back(i * columns + j);
+      visit(elements);
+    }
+}
+
+float largestOf(const Tensor &values, const std::vector<int64_t> &elements) {
+  float largest = 0;
+  for (int64_t at : elements)
+    largest = std::max(largest, std::abs(bf16At(values, at)));
+  return largest;
+}
+
 } // namespace
+
+Encoded fp8Blocks(const Tensor &values, int64_t blockRows,
+                  int64_t blockColumns) {
+  const int64_t rows = values.shape[0], columns = values.shape[1];
+  Encoded made;
+  made.codes = {"F8_E4M3", values.shape, {}};
+  made.codes.bytes.resize(static_cast<size_t>(rows * columns));
+  made.scales = {"F32",
+                 {(rows + blockRows - 1) / blockRows,
+                  (columns + blockColumns - 1) / blockColumns},
+                 {}};
+  forEachBlock(rows, columns, blockRows, blockColumns, [&](const auto &block) {
+    const float largest = largestOf(values, block);
+    const float scale = largest > 0 ? largest / 448.0F : 1.0F;
+    const auto *bytes = reinterpret_cast<const std::byte *>(&scale);
+    made.scales.bytes.insert(made.scales.bytes.end(), bytes, bytes + 4);
+    for (int64_t at : block) {
+      const float quotient = bf16At(values, at) / scale;
+      const uint8_t code = nearestCode(
+          std::abs(quotient), 0x7E, [](int c) { return fromE4m3(c); }, true);
+      made.codes.bytes[at] =
+          static_cast<std::byte>(code | (std::signbit(quotient) ? 0x80 : 0));
+    }
+  });
+  return made;
+}
+
+Encoded mxfp4(const Tensor &values) {
+  const int64_t columns = values.shape.back(),
+                rows = elementsOf(values.shape) / columns;
+  Encoded made;
+  made.codes = {"U8", values.shape, {}};
+  made.codes.shape.back() /= 2;
+  made.codes.bytes.resize(static_cast<size_t>(rows * columns / 2));
+  made.scales = {"U8", values.shape, {}};
+  made.scales.shape.back() /= 32;
+  forEachBlock(rows, columns, 1, 32, [&](const auto &group) {
+    const float largest = largestOf(values, group);
+    const float least = largest > 0 ? largest / 6.0F : 1.0F;
+    int exponent = -127;
+    while (exponent < 127 && std::ldexp(1.0F, exponent) < least)
+      ++exponent;
+    made.scales.bytes.push_back(static_cast<std::byte>(exponent + 127));
+    for (int64_t at : group) {
+      const float quotient = bf16At(values, at) / std::ldexp(1.0F, exponent);
+      const int code = nearestCode(std::abs(quotient), 7, fromE2m1, false) |
+                       (quotient < 0 ? 8 : 0);
+      made.codes.bytes[at / 2] |= static_cast<std::byte>(code << at % 2 * 4);
+    }
+  });
+  return made;
+}
 
 Tensors withValues(const Tensors &stored) {
   Tensors result = stored;

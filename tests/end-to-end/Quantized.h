@@ -13,4 +13,15 @@ namespace mbc::test {
 ///     X            X_blocks [.., G, 16], X_scales [.., G]
 Tensors withValues(const Tensors &stored);
 
+/// Codes and scales of BF16 values, by the formulas of the formats: in float32,
+/// one block and one code at a time, each code by trying all.
+struct Encoded {
+  Tensor codes, scales;
+};
+/// F8_E4M3 and F32, in blocks of rows x columns of a matrix.
+Encoded fp8Blocks(const Tensor &values, int64_t rows = 128,
+                  int64_t columns = 128);
+/// U8 and U8, in groups of 32 values of a row: codes [.., N / 2].
+Encoded mxfp4(const Tensor &values);
+
 } // namespace mbc::test

@@ -64,5 +64,12 @@ TEST(ConfigEdit, NumbersAndAByteOrderMarkStayAsWritten) {
             numbers.substr(0, numbers.size() - 4) + "\"y\"}");
 }
 
+TEST(ConfigEdit, AFieldComesAfterTheOthers) {
+  EXPECT_EQ(withField("{\n  \"a\": 1.0\n}\n", "b", "[2]"),
+            "{\n  \"a\": 1.0,\n  \"b\": [2]\n}\n");
+  EXPECT_EQ(withField("{}", "b", "{}"), "{\n  \"b\": {}\n}");
+  EXPECT_EQ(withField("[1]", "b", "{}"), "[1]");
+}
+
 } // namespace
 } // namespace mbc::compiler
