@@ -113,7 +113,7 @@ std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
     return std::nullopt;
   if (ofBlocks && scales.elements() == 1)
     return made({1, 1}, wholeAxis, wholeAxis);
-  if (ofBlocks && scales == rowsOf(values))
+  if (ofBlocks && (scales == rowsOf(values) || scales == withLast(values, {1})))
     return made({rows, 1}, 1, wholeAxis);
   if (scales.rank() != values.rank() || columns == 0)
     return std::nullopt;
