@@ -26,6 +26,9 @@ public:
     coverage.tieHfCopies(input, binding, diagnostics);
     coverage.ignore(model.ignores, diagnostics);
     noteIgnored();
+    if (size_t count = coverage.activationScales())
+      binding.notes.push_back(fmt::format(
+          "{} scales of activations are left out: Megatron keeps none", count));
     std::vector<std::string> leftOver = coverage.leftOver();
     reportMissing(missing, leftOver, model, checkpoint, diagnostics);
     reportMissingScales();

@@ -66,6 +66,19 @@ void Coverage::ignore(const std::vector<dsl::IgnorePattern> &patterns,
     }
 }
 
+size_t Coverage::activationScales() {
+  size_t count = 0;
+  for (uint32_t i = 0; i != used.size(); ++i) {
+    std::string_view name = checkpoint.tensors[i].name;
+    if (used[i] || valuesOfActivation(name).empty() ||
+        !isCompanion(checkpoint, name))
+      continue;
+    used[i] = true;
+    ++count;
+  }
+  return count;
+}
+
 void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
                            dsl::Diagnostics &diagnostics) {
   bool drop = input.options.copies == "drop";

@@ -18,6 +18,9 @@ public:
   void ignore(const std::vector<dsl::IgnorePattern> &patterns,
               dsl::Diagnostics &diagnostics);
 
+  /// Accounts for scales of activations beside quantised weights; how many.
+  size_t activationScales();
+
   /// Accounts for the tied copies that the source holds, and adds the
   /// comparison of each with its owner (unless copies are dropped).
   void tieHfCopies(const BindInput &input, Binding &binding,

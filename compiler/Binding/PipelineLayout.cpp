@@ -200,6 +200,15 @@ private:
 };
 } // namespace
 
+/// What Megatron's arguments say; 0 without.
+static int64_t mtpLayers(const dsl::Model &model) {
+  for (const dsl::ConfigField &field : model.config)
+    if (field.name == "mtp_num_layers")
+      if (const int64_t *count = std::get_if<int64_t>(&field.value))
+        return *count;
+  return 0;
+}
+
 static void readLayoutText(const Options &options, const dsl::Model &model,
                            ParallelLayout &layout, Diagnostics &diagnostics) {
   const std::string &text = options.pipelineLayout;
@@ -224,6 +233,11 @@ static void readLayoutText(const Options &options, const dsl::Model &model,
                                       text, total, model.layers));
   else
     layout.chunkLayers = lengths;
+  int64_t mtpTotal = std::count(symbols->begin(), symbols->end(), 'm');
+  if (mtpTotal != mtpLayers(model))
+    diagnostics.error({}, fmt::format("--pipeline-layout \"{}\" has {} MTP "
+                                      "layers (m), the model has {}",
+                                      text, mtpTotal, mtpLayers(model)));
   size_t first = symbols->find('|'), last = symbols->rfind('|');
   size_t embedding = symbols->find('E'), mtp = symbols->find('m');
   if (embedding != std::string::npos && embedding > first)

@@ -18,6 +18,9 @@ constexpr std::array<PackedEnding, 2> packedEndings = {
     {{"_packed", "_scale"}, {"_blocks", "_scales"}}};
 constexpr std::array<std::string_view, 2> scaleEndings = {"_scale_inv",
                                                           "_scale"};
+/// Scales of what goes into a module, beside its weight.
+constexpr std::array<std::string_view, 2> activationEndings = {
+    ".input_scale", ".activation_scale"};
 constexpr std::string_view shapeEnding = "_shape", weight = ".weight",
                            scale = ".scale";
 
@@ -206,7 +209,16 @@ bool mayBeCodes(DType dtype) {
          dtype == DType::I32;
 }
 
+std::string valuesOfActivation(std::string_view name) {
+  for (std::string_view ending : activationEndings)
+    if (std::string_view stem = without(name, ending); !stem.empty())
+      return std::string(stem).append(weight);
+  return {};
+}
+
 std::string valuesOfCompanion(std::string_view name) {
+  if (std::string values = valuesOfActivation(name); !values.empty())
+    return values;
   for (std::string_view ending :
        {scaleEndings[0], scaleEndings[1], packedEndings[1].scales, shapeEnding})
     if (std::string_view values = without(name, ending); !values.empty())

@@ -36,11 +36,14 @@ constexpr int64_t wholeAxis = int64_t{1} << 30;
 /// becomes their `key`. For checkpoints that are read, before names are asked.
 void nameValues(Checkpoint &checkpoint);
 
-/// Whether a tensor belongs to another one's values: its scales or its shape.
+/// Whether a tensor belongs to another one's values: its scales, its shape, or
+/// the scale of the activations that it is used with.
 bool isCompanion(const Checkpoint &checkpoint, std::string_view name);
 
 /// The tensor to whose values `name` would belong by its ending; else empty.
 std::string valuesOfCompanion(std::string_view name);
+/// The same for scales of activations alone, of which Megatron keeps none.
+std::string valuesOfActivation(std::string_view name);
 
 /// The names that scales of these values may have, in the order of search.
 std::vector<std::string> scaleNames(std::string_view values);

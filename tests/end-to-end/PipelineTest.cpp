@@ -236,7 +236,9 @@ TEST_F(VirtualStages, ThatDoNotFitAreRefusedWithTheSizesThatDo) {
       {{"--pp", "2", "--vpp", "2", "--first-stage-layers", "2"},
        "--pipeline-layout"},
       {{"--pp", "2", "--vpp", "2", "--pipeline-layout", "Ett|tL"},
-       "has 2 stages, --pp 2 times --vpp 2 is 4"}};
+       "has 2 stages, --pp 2 times --vpp 2 is 4"},
+      {{"--pp", "2", "--pipeline-layout", "Et*6|t*6mL"},
+       "has 1 MTP layers (m), the model has 0"}};
   for (const auto &[options, words] : cases) {
     const Outcome refused = import(options);
     EXPECT_EQ(refused.status, 1) << spell(options);

@@ -155,6 +155,24 @@ TEST_F(QuantizedCases, AWrongScaleOfExpertsIsNamed) {
   EXPECT_FALSE(outcome.err.contains("mixed layouts")) << outcome.err;
 }
 
+// As Ministral 3 is published.
+TEST_F(QuantizedCases, ScalesOfActivationsAreLeftOutAndSaid) {
+  HfModel model = fixture("llama");
+  setCodes(model, projection, "F8_E4M3", 0x38);
+  model.add(projection + "_scale_inv", "BF16", {});
+  model.contents[projection + "_scale_inv"] = floats({0.5F}, "BF16");
+  model.add("model.layers.0.self_attn.o_proj.activation_scale", "BF16", {});
+  const Outcome outcome = convert(model);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("1 scales of activations are left out"))
+      << outcome.err;
+  const Outcome back = mbc({"convert", target_, scratch_ / "back"});
+  EXPECT_EQ(back.status, 0) << back.err;
+  EXPECT_FALSE(
+      readSafetensors(scratch_ / "back")
+          .contains("model.layers.0.self_attn.o_proj.activation_scale"));
+}
+
 TEST_F(QuantizedCases, TwoScalesForAWeightOfManyRowsAreRefused) {
   HfModel model = fixture("llama");
   setCodes(model, projection, "F8_E4M3", 0x38);
