@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fmt/format.h>
 
 namespace mbc {
 namespace {
@@ -129,6 +130,14 @@ int graphCommand(const CompileOptions &compile, const OutputOptions &output,
 
 int draftCommand(const CompileOptions &compile, const OutputOptions &output,
                  const std::string &file) {
+  std::error_code unreadable;
+  if (!file.empty() && std::filesystem::exists(file, unreadable)) {
+    fmt::print(stderr,
+               "error: {} exists, and may have been written by hand: remove it, "
+               "or name another file\n",
+               file);
+    return 1;
+  }
   return writeText(&mbc_compiler::draft, compile, output, file);
 }
 

@@ -26,7 +26,12 @@ TEST_P(Draft, NeedsNoEditForAKnownBuild) {
   model.write(source_);
   Outcome draft = mbc({"spec", "new", source_, "-o", spec_});
   ASSERT_EQ(draft.status, 0) << draft.err;
-  EXPECT_TRUE(readText(spec_).contains("model foo_2 {")) << readText(spec_);
+  const std::string written = readText(spec_);
+  EXPECT_TRUE(written.contains("model foo_2 {")) << written;
+  const Outcome again = mbc({"spec", "new", source_, "-o", spec_});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(again.err.contains(spec_ + " exists")) << again.err;
+  EXPECT_EQ(readText(spec_), written);
   Outcome check = mbc({"check", source_, "--spec", spec_});
   EXPECT_EQ(check.status, 0) << check.err;
 
