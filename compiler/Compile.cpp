@@ -1,4 +1,5 @@
 #include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Codegen/GpuCompile.h"
 #include "compiler/Export/FusedClasses.h"
 #include "compiler/Import/RulesToMap.h"
 #include "compiler/Transforms/Passes.h"
@@ -33,6 +34,10 @@ Result<TensorProgram> compileClasses(const std::vector<RuleClass> &classes,
   if (!object)
     return std::unexpected(object.error());
   program.kernelObject = std::move(*object);
+  auto modules = compileGpuKernels(context, bodies);
+  if (!modules)
+    return std::unexpected(modules.error());
+  program.deviceModules = std::move(*modules);
   return program;
 }
 

@@ -146,10 +146,18 @@ struct FusedClass {
   std::vector<FusedOutput> outputs; ///< by operand, then rank, then section
 };
 
+/// PTX for GPUs of a compute capability (90 for 9.0) and later.
+struct DeviceModule {
+  uint32_t capability = 0;
+  uint32_t driver = 0; ///< the CUDA version that its driver has to have
+  std::string ptx;
+};
+
 struct TensorProgram {
   std::vector<FusedClass> classes;  ///< in the order of the RuleClasses
   std::vector<std::string> kernels; ///< symbols
   std::string kernelObject; ///< ELF shared object with them, empty if none
+  std::vector<DeviceModule> deviceModules; ///< the same kernels for GPUs
 };
 
 /// Compiles classes to fused box maps and kernels. Diagnostics that the graph

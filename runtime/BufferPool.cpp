@@ -14,7 +14,11 @@ Buffer BufferPool::take(size_t bytes) {
         return taken;
       }
   }
-  return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+  if (allocate_)
+    return {allocate_(bytes), bytes};
+  return {BufferBytes(new std::byte[bytes],
+                      [](std::byte *block) { delete[] block; }),
+          bytes};
 }
 
 void BufferPool::give(Buffer buffer) {

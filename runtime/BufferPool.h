@@ -2,15 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace mbc {
 
+/// Bytes and what frees them.
+using BufferBytes =
+    std::unique_ptr<std::byte[], std::function<void(std::byte *)>>;
+
 /// Memory of a unit. Not cleared.
 struct Buffer {
-  std::unique_ptr<std::byte[]> bytes;
+  BufferBytes bytes;
   size_t capacity = 0;
 };
 
@@ -18,7 +23,11 @@ struct Buffer {
 /// copy. Holds `keep` bytes at most. May be used from any number of threads.
 class BufferPool {
 public:
-  explicit BufferPool(uint64_t keep) : keep_(keep) {}
+  using Allocate = std::function<BufferBytes(size_t bytes)>;
+
+  /// `allocate`: where new buffers come from; empty: from the heap.
+  explicit BufferPool(uint64_t keep, Allocate allocate = {})
+      : allocate_(std::move(allocate)), keep_(keep) {}
 
   /// A buffer of `bytes` bytes or more.
   Buffer take(size_t bytes);
@@ -27,6 +36,7 @@ public:
 private:
   std::mutex mutex_;
   std::vector<Buffer> free_;
+  Allocate allocate_;
   uint64_t keep_, held_ = 0;
 };
 

@@ -30,6 +30,9 @@ int execute(const Plan &plan, const std::string &source,
   if (Result<uint64_t> memory = parseSize(execution.memory); memory)
     options.memory = *memory;
   options.threads = execution.threads;
+  options.device = parseDevice(execution.device).value_or(-1);
+  if (Result<uint64_t> memory = parseSize(execution.deviceMemory); memory)
+    options.deviceMemory = *memory;
   options.force = execution.force;
   options.sync = !execution.noSync;
   Progress progress(!output.quiet && !output.json);

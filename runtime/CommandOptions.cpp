@@ -16,6 +16,23 @@ std::string checkSize(std::string &text) {
 
 } // namespace
 
+Result<int> parseDevice(const std::string &text) {
+  if (text == "cpu")
+    return -1;
+  if (text == "cuda")
+    return 0;
+  std::string_view number = text;
+  int ordinal = -1;
+  if (number.starts_with("cuda:")) {
+    number.remove_prefix(5);
+    auto [end, error] = std::from_chars(number.begin(), number.end(), ordinal);
+    if (error == std::errc() && end == number.end() && ordinal >= 0)
+      return ordinal;
+  }
+  return fail("'{}' is no device: cpu, cuda, or cuda:1 for the second GPU",
+              text);
+}
+
 Result<uint64_t> parseSize(const std::string &text) {
   double number = 0;
   const char *end = text.data() + text.size();
@@ -169,6 +186,20 @@ void addExecutionOptions(CLI::App &command, ExecutionOptions &options) {
   command
       .add_option("--memory", options.memory,
                   "Bound on buffers, as 4GiB (default 4GiB)")
+      ->check(CLI::Validator(checkSize, "SIZE"));
+  command
+      .add_option("--device", options.device,
+                  "Where values are computed: cpu (default), cuda, cuda:N")
+      ->check(CLI::Validator(
+          [](std::string &text) {
+            Result<int> device = parseDevice(text);
+            return device ? std::string() : device.error().message;
+          },
+          "DEVICE"));
+  command
+      .add_option("--device-memory", options.deviceMemory,
+                  "Bound on the GPU's memory, as 8GiB (default: half of what "
+                  "is free)")
       ->check(CLI::Validator(checkSize, "SIZE"));
   command
       .add_option("--threads", options.threads,

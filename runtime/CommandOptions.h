@@ -33,9 +33,13 @@ struct CompileOptions {
 /// How a plan is run, as typed.
 struct ExecutionOptions {
   std::string memory = "4GiB";
+  std::string device = "cpu", deviceMemory;
   unsigned threads = 0;
   bool force = false, noSync = false;
 };
+
+/// The GPU's number in "cuda" or "cuda:N", -1 for "cpu".
+Result<int> parseDevice(const std::string &text);
 
 /// "512MiB", "5GB" (powers of 1000), "4G" (as GiB), "1024".
 Result<uint64_t> parseSize(const std::string &text);

@@ -1,6 +1,7 @@
 #include "runtime/Executor.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/Comparisons.h"
+#include "runtime/DeviceCompute.h"
 #include "runtime/ItemWriter.h"
 #include "runtime/Kernels.h"
 #include "runtime/Publish.h"
@@ -25,6 +26,8 @@ namespace {
 /// bytes are still in the cache when they are written (with 8 MiB a copy took
 /// three times the processor time).
 constexpr uint64_t unitBytes = 2 << 20;
+/// With a GPU: large enough for its copies.
+constexpr uint64_t deviceUnitBytes = 16 << 20;
 constexpr uint64_t comparisonChunk = 1 << 20;
 constexpr std::string_view markerName = "metadata.json";
 
@@ -56,6 +59,7 @@ private:
   unsigned threads_;
   SourceFiles sources_;
   Kernels kernels_;
+  std::unique_ptr<DeviceCompute> device_;
   std::optional<TargetFraming> framing_;
   std::optional<Publication> publication_;
   RunSummary summary_;
@@ -87,6 +91,13 @@ Result<void> Run::prepare() {
   if (!kernels)
     return std::unexpected(kernels.error());
   kernels_ = std::move(*kernels);
+  if (options_.device >= 0) {
+    auto device =
+        DeviceCompute::make(plan_, options_.device, options_.deviceMemory);
+    if (!device)
+      return std::unexpected(device.error());
+    device_ = std::move(*device);
+  }
   Result<TargetFraming> framing = TargetFraming::make(plan_);
   if (!framing)
     return std::unexpected(framing.error());
@@ -119,10 +130,11 @@ Result<void> Run::moveTensors() {
     return written;
   ItemWriter writer(plan_, *framing_, files);
   uint64_t most = options_.memory / (2 * threads_);
-  Schedule schedule(plan_, std::clamp<uint64_t>(most, 1, unitBytes));
+  Schedule schedule(plan_, std::clamp<uint64_t>(
+                               most, 1, device_ ? deviceUnitBytes : unitBytes));
   UnitGraph graph(schedule,
                   {plan_, kernels_, sources_, writer, framing_->needsCrc(),
-                   options_.progress},
+                   device_.get(), options_.progress},
                   options_.memory, threads_);
   Result<void> done = graph.run();
   summary_.bytesRead = graph.bytesRead();

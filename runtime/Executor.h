@@ -15,6 +15,8 @@ struct RunOptions {
   unsigned threads = 0;                ///< 0: one a processor
   bool force = false;                  ///< replace a finished target
   bool sync = true;                    ///< fsync before publication
+  int device = -1;                     ///< GPU for the kernels; -1: the CPU
+  uint64_t deviceMemory = 0;           ///< bytes at most, 0: half of it
   Progress *progress = nullptr;        ///< told of written bytes, may be null
 };
 

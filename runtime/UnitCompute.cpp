@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace mbc {
 namespace {
@@ -48,94 +49,41 @@ const plan::Scales *scalesOf(const plan::Output &output, int32_t input) {
   return nullptr;
 }
 
-/// A kernel applied to the tiles of one band.
-class KernelRun {
-public:
-  KernelRun(const plan::Plan &plan, const Kernels &kernels, const Unit &unit)
-      : plan_(plan), kernels_(kernels), unit_(unit) {}
-
-  Result<void> apply(const Move &move, const Band &band, std::byte *bytes);
-
-private:
-  Result<const void *> scaleAddress(const Band &band,
-                                    const plan::Scales &scales) const;
-  std::unexpected<Error> inexact(const Move &move, const Band &band,
-                                 const Tile &tile, int64_t source) const;
-
-  const plan::Plan &plan_;
-  const Kernels &kernels_;
-  const Unit &unit_;
-};
-
-Result<const void *> KernelRun::scaleAddress(const Band &band,
-                                             const plan::Scales &scales) const {
-  const plan::Class &kind = *plan_.classes()->Get(band.kind);
+/// The byte of an input's scales that is their first.
+Result<const std::byte *> scaleAddress(const plan::Plan &plan, const Unit &unit,
+                                       const Band &band,
+                                       const plan::Scales &scales) {
+  const plan::Class &kind = *plan.classes()->Get(band.kind);
   const plan::Input &input = *kind.inputs()->Get(scales.input());
-  const plan::Source &source = *plan_.sources()->Get(kind.sources()->Get(
+  const plan::Source &source = *plan.sources()->Get(kind.sources()->Get(
       band.instance * kind.inputs()->size() + scales.input()));
   uint64_t bytes = input.elements() * byteSize(DType(input.dtype()));
   const std::byte *found =
-      unit_.find(source.file(), source.offset(), source.offset() + bytes);
+      unit.find(source.file(), source.offset(), source.offset() + bytes);
   if (!found)
     return fail("the scales of '{}' were planned and not read",
-                plan_.tensors()
-                    ->Get(plan_.items()->Get(band.item)->tensor())
+                plan.tensors()
+                    ->Get(plan.items()->Get(band.item)->tensor())
                     ->key()
                     ->str());
   return found;
 }
 
-std::unexpected<Error> KernelRun::inexact(const Move &move, const Band &band,
-                                          const Tile &tile,
-                                          int64_t source) const {
-  const plan::Class &kind = *plan_.classes()->Get(band.kind);
-  uint32_t row = kind.sources()->Get(band.instance * kind.inputs()->size() +
-                                     move.tile.input);
-  std::string from = row < length(plan_.source_names())
-                         ? plan_.source_names()->Get(row)->str()
-                         : fmt::format("input {}", tile.input);
-  uint32_t tensor = plan_.items()->Get(band.item)->tensor();
-  return fail("'{}': element {} (row-major index in '{}') does not fit the "
-              "target's dtype without losing bits: give --dtype to round, or "
-              "--dtype keep",
-              plan_.tensors()->Get(tensor)->key()->str(), source, from);
-}
-
-Result<void> KernelRun::apply(const Move &move, const Band &band,
-                              std::byte *bytes) {
-  const plan::Class &kind = *plan_.classes()->Get(band.kind);
-  const plan::Output &output = *kind.outputs()->Get(band.output);
-  KernelFunction kernel = kernels_[output.kernel()];
-  const plan::Scales *scales = scalesOf(output, move.tile.input);
-  const void *scaleBytes = nullptr;
-  if (scales) {
-    Result<const void *> address = scaleAddress(band, *scales);
-    if (!address)
-      return std::unexpected(address.error());
-    scaleBytes = *address;
-  }
-  auto call = [&](const Tile &tile, const std::byte *source) -> Result<void> {
-    std::byte *target = bytes + (tile.target - band.range.begin) * band.width;
-    int64_t bad = -1;
-    forEachKernelPiece(tile, scales, [&](KernelPiece piece) {
-      int64_t element = tile.source + piece.source;
-      piece.geometry.sourcePhase = element * move.bits % 8 / 4;
-      int64_t at =
-          kernel(source + (move.byteOf(element) - move.byteOf(tile.source)),
-                 scaleBytes, target + piece.target * band.width,
-                 piece.geometry.packed().data());
-      if (at < 0)
-        return true;
-      const KernelGeometry &g = piece.geometry;
-      bad = tile.source + piece.source + at / g.columns * g.sourceRowStride +
-            at % g.columns * g.sourceColumnStride;
-      return false;
-    });
-    if (bad >= 0)
-      return inexact(move, band, tile, bad);
-    return {};
-  };
-  return forEachStaged(unit_, move, move.tile, call);
+Result<void> applyKernel(const plan::Plan &plan, const Kernels &kernels,
+                         const Unit &unit, const Move &move) {
+  KernelFunction kernel = kernels[*kernelOf(plan, unit, move)];
+  std::optional<Error> lost;
+  Result<void> done =
+      forEachKernelCall(plan, unit, move, [&](const KernelCall &call) {
+        int64_t at = kernel(call.source, call.scales, call.target,
+                            call.geometry.packed().data());
+        if (at >= 0)
+          lost = lossOf(plan, unit, call, at);
+        return at < 0;
+      });
+  if (lost)
+    return std::unexpected(*lost);
+  return done;
 }
 
 Result<void> gather(const Unit &unit, const Move &move, const Band &band,
@@ -225,24 +173,94 @@ void encode(const plan::Plan &plan, const Unit &unit, Band &band,
 
 } // namespace
 
-Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
-                     bool withCrc) {
-  KernelRun kernelRun(plan, kernels, unit);
+std::optional<size_t> kernelOf(const plan::Plan &plan, const Unit &unit,
+                               const Move &move) {
+  const Band &band = unit.bands[move.band];
+  const plan::Output &output =
+      *plan.classes()->Get(band.kind)->outputs()->Get(band.output);
+  if (move.tile.input < 0 || output.kernel() < 0)
+    return std::nullopt;
+  return output.kernel();
+}
+
+Result<void>
+forEachKernelCall(const plan::Plan &plan, const Unit &unit, const Move &move,
+                  const std::function<bool(const KernelCall &)> &visit) {
+  const Band &band = unit.bands[move.band];
+  const plan::Output &output =
+      *plan.classes()->Get(band.kind)->outputs()->Get(band.output);
+  const plan::Scales *scales = scalesOf(output, move.tile.input);
+  const std::byte *scaleBytes = nullptr;
+  if (scales) {
+    auto address = scaleAddress(plan, unit, band, *scales);
+    if (!address)
+      return std::unexpected(address.error());
+    scaleBytes = *address;
+  }
+  std::byte *bytes = unit.at(band.place);
+  bool more = true;
+  auto callAll = [&](const Tile &tile,
+                     const std::byte *source) -> Result<void> {
+    std::byte *target = bytes + (tile.target - band.range.begin) * band.width;
+    forEachKernelPiece(tile, scales, [&](const KernelPiece &piece) {
+      int64_t element = tile.source + piece.source;
+      KernelCall call{source +
+                          (move.byteOf(element) - move.byteOf(tile.source)),
+                      scaleBytes,
+                      target + piece.target * band.width,
+                      piece.geometry,
+                      &move,
+                      element};
+      call.geometry.sourcePhase = element * move.bits % 8 / 4;
+      more = more && visit(call);
+      return more;
+    });
+    return {};
+  };
+  return forEachStaged(unit, move, move.tile, callAll);
+}
+
+Error lossOf(const plan::Plan &plan, const Unit &unit, const KernelCall &call,
+             int64_t at) {
+  const Move &move = *call.move;
+  const Band &band = unit.bands[move.band];
+  const KernelGeometry &g = call.geometry;
+  int64_t element = call.element + at / g.columns * g.sourceRowStride +
+                    at % g.columns * g.sourceColumnStride;
+  const plan::Class &kind = *plan.classes()->Get(band.kind);
+  uint32_t row = kind.sources()->Get(band.instance * kind.inputs()->size() +
+                                     move.tile.input);
+  std::string from = row < length(plan.source_names())
+                         ? plan.source_names()->Get(row)->str()
+                         : fmt::format("input {}", move.tile.input);
+  uint32_t tensor = plan.items()->Get(band.item)->tensor();
+  return {fmt::format("'{}': element {} (row-major index in '{}') does not fit "
+                      "the target's dtype without losing bits: give --dtype to "
+                      "round, or --dtype keep",
+                      plan.tensors()->Get(tensor)->key()->str(), element,
+                      from)};
+}
+
+Result<void> computeMoves(const plan::Plan &plan, const Kernels *kernels,
+                          Unit &unit) {
   for (const Move &move : unit.moves) {
     const Band &band = unit.bands[move.band];
     std::byte *bytes = unit.at(band.place);
-    const plan::Class &kind = *plan.classes()->Get(band.kind);
     Result<void> done;
     if (move.tile.input < 0)
       fillTile(move.tile, band.width,
                bytes + (move.tile.target - band.range.begin) * band.width);
-    else if (kind.outputs()->Get(band.output)->kernel() >= 0)
-      done = kernelRun.apply(move, band, bytes);
-    else
+    else if (!kernelOf(plan, unit, move))
       done = gather(unit, move, band, bytes);
+    else if (kernels)
+      done = applyKernel(plan, *kernels, unit, move);
     if (!done)
       return done;
   }
+  return {};
+}
+
+void finishBands(const plan::Plan &plan, Unit &unit, bool withCrc) {
   for (size_t index = 0; index != unit.bands.size(); ++index) {
     Band &band = unit.bands[index];
     const plan::Class &kind = *plan.classes()->Get(band.kind);
@@ -252,7 +270,14 @@ Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
   if (withCrc)
     for (Band &band : unit.bands)
       band.crc = crc32(0, {unit.at(band.storedPlace), band.storedBytes});
-  return {};
+}
+
+Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
+                     bool withCrc) {
+  Result<void> done = computeMoves(plan, &kernels, unit);
+  if (done)
+    finishBands(plan, unit, withCrc);
+  return done;
 }
 
 } // namespace mbc

@@ -13,11 +13,28 @@ struct UnitGraph::Nodes {
   flow::function_node<UnitPointer> write;
 };
 
-/// Of the budget, an eighth may lie in the pool, waiting for the next unit.
+namespace {
+
+/// Of the budget, an eighth may lie in the pool, waiting for the next unit; of
+/// pinned memory, which is dear to make, half.
+uint64_t keptOf(uint64_t budget, const UnitServices &services) {
+  return services.device ? budget / 2 : budget / 8;
+}
+
+BufferPool::Allocate allocatorOf(const UnitServices &services) {
+  if (!services.device)
+    return {};
+  return
+      [device = services.device](size_t bytes) { return device->pin(bytes); };
+}
+
+} // namespace
+
 UnitGraph::UnitGraph(const Schedule &schedule, const UnitServices &services,
                      uint64_t budget, unsigned threads)
-    : services_(services), schedule_(schedule), pool_(budget / 8),
-      budget_(budget - budget / 8), most_(3 * threads) {}
+    : services_(services), schedule_(schedule),
+      pool_(keptOf(budget, services), allocatorOf(services)),
+      budget_(budget - keptOf(budget, services)), most_(3 * threads) {}
 
 void UnitGraph::stop(Error error) {
   std::lock_guard lock(admission_);
@@ -51,6 +68,8 @@ Result<void> UnitGraph::run() {
               {nodes.graph, flow::unlimited,
                [this](const UnitPointer &unit) {
                  return step(unit, [&] {
+                   if (services_.device)
+                     return services_.device->compute(*unit, services_.crc);
                    return compute(services_.plan, services_.kernels, *unit,
                                   services_.crc);
                  });

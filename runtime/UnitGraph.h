@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/BufferPool.h"
+#include "runtime/DeviceCompute.h"
 #include "runtime/ItemWriter.h"
 #include "runtime/Kernels.h"
 #include "runtime/Progress.h"
@@ -24,7 +25,8 @@ struct UnitServices {
   SourceFiles &sources;
   ItemWriter &writer;
   bool crc;
-  Progress *progress; ///< may be null
+  DeviceCompute *device; ///< null: kernels run on the CPU
+  Progress *progress;    ///< may be null
 };
 
 /// Takes all units of a schedule through read -> compute -> write, with no more

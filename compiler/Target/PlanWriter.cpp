@@ -408,6 +408,11 @@ private:
     for (const std::string &symbol : program.kernels)
       kernels.push_back(
           plan::CreateKernel(builder, builder.CreateString(symbol)));
+    std::vector<fb::Offset<plan::DeviceModule>> deviceModules;
+    for (const DeviceModule &module : program.deviceModules)
+      deviceModules.push_back(
+          plan::CreateDeviceModule(builder, module.capability, module.driver,
+                                   builder.CreateString(module.ptx)));
 
     // Vectors first: a table is not open while its parts are written.
     auto family = builder.CreateString(content.family);
@@ -431,6 +436,7 @@ private:
     auto configAt = builder.CreateString(content.configJson);
     auto optionsAt = builder.CreateString(content.optionsJson);
     auto notesAt = builder.CreateVector(stringsOf(content.notes));
+    auto modulesAt = builder.CreateVector(deviceModules);
     plan::PlanBuilder all(builder);
     all.add_direction(content.direction == Direction::Import
                           ? plan::Direction_Import
@@ -461,6 +467,7 @@ private:
     all.add_config_json(configAt);
     all.add_options_json(optionsAt);
     all.add_notes(notesAt);
+    all.add_device_modules(modulesAt);
     plan::FinishPlanBuffer(builder, all.Finish());
   }
 

@@ -1,3 +1,4 @@
+#include "compiler/Codegen/GpuCompile.h"
 #include "compiler/Map/MapOps.h"
 #include "compiler/Transforms/Passes.h"
 
@@ -10,6 +11,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mbc::map::MapDialect, mlir::arith::ArithDialect>();
   mbc::compiler::registerGraphPasses();
+  mbc::compiler::registerGpuPass();
   mlir::registerCanonicalizerPass();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "mbc tensor graph driver\n", registry));

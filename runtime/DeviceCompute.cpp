@@ -1,0 +1,236 @@
+#include "runtime/DeviceCompute.h"
+#include "runtime/Plan.h"
+#include "runtime/UnitCompute.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mbc {
+
+/// One kernel's calls in a unit. Their addresses are offsets from the unit's
+/// first byte until the unit has a place on the device.
+struct DeviceCompute::Launch {
+  size_t kernel = 0;
+  KernelFormat format;
+  std::vector<KernelCall> calls;
+  DeviceBatch batch{{}};
+  size_t tables = 0; ///< offset of its tables
+};
+
+Result<std::unique_ptr<DeviceCompute>>
+DeviceCompute::make(const plan::Plan &plan, int ordinal, uint64_t memory) {
+  std::unique_ptr<DeviceCompute> made(new DeviceCompute(plan));
+  Result<Device> device = Device::open(ordinal);
+  if (!device)
+    return std::unexpected(device.error());
+  made->device_ = std::move(*device);
+  Result<DeviceKernels> kernels = DeviceKernels::load(made->device_, plan);
+  if (!kernels)
+    return std::unexpected(kernels.error());
+  made->kernels_ = std::move(*kernels);
+  for (size_t index = 0; index != length(plan.kernels()); ++index) {
+    std::string_view name = plan.kernels()->Get(index)->symbol()->string_view();
+    made->exact_.push_back(name.find("_exact") != std::string_view::npos);
+  }
+  made->memory_ = memory != 0 ? memory : made->device_.freeMemory() / 2;
+  return made;
+}
+
+BufferBytes DeviceCompute::pin(size_t bytes) const {
+  if (Result<void> entered = device_.enter(); !entered)
+    throw std::runtime_error(entered.error().message);
+  Result<DeviceMemory> memory = device_.pin(bytes);
+  if (!memory)
+    throw std::runtime_error(memory.error().message);
+  return {memory->host(), [kept = *memory](std::byte *) {}};
+}
+
+/// The kernels of a unit and their calls.
+Result<std::vector<DeviceCompute::Launch>>
+DeviceCompute::plan(const Unit &unit) const {
+  std::map<std::pair<size_t, uint32_t>, Launch> launches;
+  for (const Move &move : unit.moves) {
+    std::optional<size_t> kernel = kernelOf(plan_, unit, move);
+    if (!kernel)
+      continue;
+    const Band &band = unit.bands[move.band];
+    const plan::Class &kind = *plan_.classes()->Get(band.kind);
+    const plan::Output &output = *kind.outputs()->Get(band.output);
+    KernelFormat format{move.bits, 8 * band.width, 0};
+    if (output.scales() && output.scales()->size() != 0) {
+      const plan::Input &scales =
+          *kind.inputs()->Get(output.scales()->Get(0)->input());
+      format.scaleBytes = byteSize(DType(scales.dtype()));
+    }
+    Launch &launch = launches[{*kernel, format.scaleBytes}];
+    launch.kernel = *kernel;
+    launch.format = format;
+    Result<void> done =
+        forEachKernelCall(plan_, unit, move, [&](const KernelCall &call) {
+          launch.calls.push_back(call);
+          return true;
+        });
+    if (!done)
+      return std::unexpected(done.error());
+  }
+  std::vector<Launch> result;
+  for (auto &[key, launch] : launches)
+    result.push_back(std::move(launch));
+  return result;
+}
+
+Result<void> DeviceCompute::compute(Unit &unit, bool withCrc) {
+  if (Result<void> entered = device_.enter(); !entered)
+    return entered;
+  Result<std::vector<Launch>> launches = plan(unit);
+  if (!launches)
+    return std::unexpected(launches.error());
+  if (!launches->empty()) {
+    size_t calls = 0;
+    for (const Launch &launch : *launches)
+      calls += launch.calls.size();
+    // A call is two rows of a table at most, three if it is a long run.
+    size_t tableBytes = DeviceBatch::mostTableBytes(calls, launches->size());
+    auto space = take(unit.bytes, tableBytes);
+    if (!space)
+      return std::unexpected(space.error());
+    Result<void> done = run(unit, *launches, **space);
+    give(std::move(*space));
+    if (!done)
+      return done;
+  }
+  Result<void> done = computeMoves(plan_, nullptr, unit);
+  if (done)
+    finishBands(plan_, unit, withCrc);
+  return done;
+}
+
+Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
+                                Workspace &space) const {
+  const std::byte *first = unit.at(0);
+  auto onDevice = [&](const std::byte *address) {
+    return address ? space.unit.address() + (address - first) : 0;
+  };
+  size_t tables = 0;
+  bool exact = false;
+  for (Launch &launch : launches) {
+    launch.batch = DeviceBatch(launch.format);
+    for (const KernelCall &call : launch.calls) {
+      Result<void> added =
+          launch.batch.add({onDevice(call.source), onDevice(call.scales),
+                            onDevice(call.target), call.geometry});
+      if (!added)
+        return added;
+    }
+    launch.tables = tables;
+    DeviceKernels::writeTables(launch.batch, space.hostTables.host() + tables);
+    tables += DeviceKernels::tableBytes(launch.batch);
+    exact = exact || exact_[launch.kernel];
+  }
+  const DeviceStream &stream = space.stream;
+  size_t staged = unit.staged.empty() ? unit.bytes : unit.staged[0].place;
+  Result<void> done = stream.upload(space.unit.address() + staged,
+                                    {unit.at(staged), unit.bytes - staged});
+  if (done)
+    done = stream.upload(space.tables.address(),
+                         {space.hostTables.host(), tables});
+  for (const Launch &launch : launches)
+    if (done)
+      done = kernels_.launch(launch.kernel, launch.batch,
+                             space.tables.address() + launch.tables, stream);
+  for (const Band &band : unit.bands) {
+    const plan::Class &kind = *plan_.classes()->Get(band.kind);
+    bool made = kind.outputs()->Get(band.output)->kernel() >= 0;
+    if (done && made && band.bytes() != 0)
+      done = stream.download({unit.at(band.place), band.bytes()},
+                             space.unit.address() + band.place);
+  }
+  if (done && exact)
+    done = stream.download({space.hostTables.host(), tables},
+                           space.tables.address());
+  // Copies in flight end before their memory is used again.
+  Result<void> waited = stream.wait();
+  if (!done)
+    return done;
+  if (!waited)
+    return waited;
+  for (const Launch &launch : launches) {
+    if (!exact_[launch.kernel])
+      continue;
+    LostElement lost = DeviceKernels::lost(
+        launch.batch, space.hostTables.host() + launch.tables);
+    if (lost.index >= 0)
+      return std::unexpected(
+          lossOf(plan_, unit, launch.calls[lost.piece], lost.index));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<DeviceCompute::Workspace>>
+DeviceCompute::allocate(size_t unitBytes, size_t tableBytes) {
+  auto space = std::make_unique<Workspace>();
+  auto keep = [](auto &place, auto made) -> Result<void> {
+    if (!made)
+      return std::unexpected(made.error());
+    place = std::move(*made);
+    return {};
+  };
+  Result<void> done = keep(space->unit, device_.allocate(unitBytes));
+  if (done)
+    done = keep(space->tables, device_.allocate(tableBytes));
+  if (done)
+    done = keep(space->hostTables, device_.pin(tableBytes));
+  if (done)
+    done = keep(space->stream, device_.makeStream());
+  if (!done)
+    return std::unexpected(done.error());
+  return space;
+}
+
+/// A workspace that is free, or a new one within the bound. Who waits, waits
+/// for a thread that is computing, never for one that waits itself.
+Result<std::unique_ptr<DeviceCompute::Workspace>>
+DeviceCompute::take(size_t unitBytes, size_t tableBytes) {
+  // Rounded, so that units of almost one size share workspaces.
+  constexpr size_t step = size_t{1} << 20;
+  unitBytes = (unitBytes / step + 1) * step;
+  tableBytes = (tableBytes / step + 1) * step;
+  if (unitBytes + tableBytes > memory_)
+    return fail("a unit needs {} bytes of device memory, the bound allows {}: "
+                "give more --device-memory",
+                unitBytes + tableBytes, memory_);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    for (std::unique_ptr<Workspace> &space : free_)
+      if (space->unit.bytes() >= unitBytes &&
+          space->tables.bytes() >= tableBytes) {
+        std::swap(space, free_.back());
+        std::unique_ptr<Workspace> taken = std::move(free_.back());
+        free_.pop_back();
+        return taken;
+      }
+    while (held_ + unitBytes + tableBytes > memory_ && !free_.empty()) {
+      held_ -= free_.back()->bytes();
+      free_.pop_back();
+    }
+    if (held_ + unitBytes + tableBytes <= memory_) {
+      auto made = allocate(unitBytes, tableBytes);
+      if (made)
+        held_ += (*made)->bytes();
+      if (made || held_ == 0)
+        return made;
+      // The GPU has less than the bound says: do with what there is.
+    }
+    freed_.wait(lock);
+  }
+}
+
+void DeviceCompute::give(std::unique_ptr<Workspace> space) {
+  {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(space));
+  }
+  freed_.notify_all();
+}
+
+} // namespace mbc
