@@ -86,12 +86,7 @@ Result<void> DeviceCompute::compute(Unit &unit, bool withCrc) {
   if (!launches)
     return std::unexpected(launches.error());
   if (!launches->empty()) {
-    size_t calls = 0;
-    for (const Launch &launch : *launches)
-      calls += launch.calls.size();
-    // A call is two rows of a table at most, three if it is a long run.
-    size_t tableBytes = DeviceBatch::mostTableBytes(calls, launches->size());
-    auto space = take(unit.bytes, tableBytes);
+    auto space = take(unit.bytes);
     if (!space)
       return std::unexpected(space.error());
     Result<void> done = run(unit, *launches, **space);
@@ -166,20 +161,32 @@ Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
   return {};
 }
 
-Result<std::unique_ptr<DeviceCompute::Workspace>>
-DeviceCompute::allocate(size_t unitBytes, size_t tableBytes) {
-  auto space = std::make_unique<Workspace>();
-  auto keep = [](auto &place, auto made) -> Result<void> {
-    if (!made)
-      return std::unexpected(made.error());
-    place = std::move(*made);
+namespace {
+
+/// Puts what was made in its place.
+template <typename T> Result<void> keep(T &place, Result<T> made) {
+  if (!made)
+    return std::unexpected(made.error());
+  place = std::move(*made);
+  return {};
+}
+
+} // namespace
+
+/// Tables are small beside a unit's bytes and not counted in the bound.
+Result<void> DeviceCompute::growTables(Workspace &space, size_t bytes) const {
+  if (space.tables.bytes() >= bytes)
     return {};
-  };
+  Result<void> done = keep(space.tables, device_.allocate(2 * bytes));
+  if (done)
+    done = keep(space.hostTables, device_.pin(2 * bytes));
+  return done;
+}
+
+Result<std::unique_ptr<DeviceCompute::Workspace>>
+DeviceCompute::allocate(size_t unitBytes) const {
+  auto space = std::make_unique<Workspace>();
   Result<void> done = keep(space->unit, device_.allocate(unitBytes));
-  if (done)
-    done = keep(space->tables, device_.allocate(tableBytes));
-  if (done)
-    done = keep(space->hostTables, device_.pin(tableBytes));
   if (done)
     done = keep(space->stream, device_.makeStream());
   if (!done)
@@ -190,33 +197,31 @@ DeviceCompute::allocate(size_t unitBytes, size_t tableBytes) {
 /// A workspace that is free, or a new one within the bound. Who waits, waits
 /// for a thread that is computing, never for one that waits itself.
 Result<std::unique_ptr<DeviceCompute::Workspace>>
-DeviceCompute::take(size_t unitBytes, size_t tableBytes) {
+DeviceCompute::take(size_t unitBytes) {
   // Rounded, so that units of almost one size share workspaces.
   constexpr size_t step = size_t{1} << 20;
   unitBytes = (unitBytes / step + 1) * step;
-  tableBytes = (tableBytes / step + 1) * step;
-  if (unitBytes + tableBytes > memory_)
+  if (unitBytes > memory_)
     return fail("a unit needs {} bytes of device memory, the bound allows {}: "
                 "give more --device-memory",
-                unitBytes + tableBytes, memory_);
+                unitBytes, memory_);
   std::unique_lock lock(mutex_);
   for (;;) {
     for (std::unique_ptr<Workspace> &space : free_)
-      if (space->unit.bytes() >= unitBytes &&
-          space->tables.bytes() >= tableBytes) {
+      if (space->unit.bytes() >= unitBytes) {
         std::swap(space, free_.back());
         std::unique_ptr<Workspace> taken = std::move(free_.back());
         free_.pop_back();
         return taken;
       }
-    while (held_ + unitBytes + tableBytes > memory_ && !free_.empty()) {
-      held_ -= free_.back()->bytes();
+    while (held_ + unitBytes > memory_ && !free_.empty()) {
+      held_ -= free_.back()->unit.bytes();
       free_.pop_back();
     }
-    if (held_ + unitBytes + tableBytes <= memory_) {
-      auto made = allocate(unitBytes, tableBytes);
+    if (held_ + unitBytes <= memory_) {
+      auto made = allocate(unitBytes);
       if (made)
-        held_ += (*made)->bytes();
+        held_ += unitBytes;
       if (made || held_ == 0)
         return made;
       // The GPU has less than the bound says: do with what there is.

@@ -30,14 +30,13 @@ private:
   struct Workspace {
     DeviceMemory unit, tables, hostTables;
     DeviceStream stream;
-    uint64_t bytes() const { return unit.bytes() + tables.bytes(); }
   };
   struct Launch;
 
   explicit DeviceCompute(const plan::Plan &plan) : plan_(plan) {}
-  Result<std::unique_ptr<Workspace>> take(size_t unitBytes, size_t tableBytes);
-  Result<std::unique_ptr<Workspace>> allocate(size_t unitBytes,
-                                              size_t tableBytes);
+  Result<std::unique_ptr<Workspace>> take(size_t unitBytes);
+  Result<std::unique_ptr<Workspace>> allocate(size_t unitBytes) const;
+  Result<void> growTables(Workspace &space, size_t bytes) const;
   void give(std::unique_ptr<Workspace> space);
   Result<std::vector<Launch>> plan(const Unit &unit) const;
   Result<void> run(Unit &unit, std::vector<Launch> &launches,

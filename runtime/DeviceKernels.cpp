@@ -9,7 +9,6 @@
 namespace mbc {
 namespace {
 
-constexpr int64_t vectorWidth = device::vectorWidth;
 /// Extents of a table row at most, so that its places fit into 31 bits.
 constexpr int64_t longest = int64_t{1} << 30;
 /// A long run is cut into rows of this length, so that the rows of a tile are
@@ -21,22 +20,22 @@ uint64_t tilesAlong(uint64_t extent, uint64_t tile) {
 }
 
 /// How many threads stand side by side (as a power of two): the widest tile
-/// among those that waste the fewest threads.
+/// that wastes few threads, since long runs of bytes are what memory is fast
+/// at. Threads behind the end of a row cost next to nothing.
 uint32_t chooseColumnThreads(uint64_t rows, uint64_t columns, uint32_t width) {
   constexpr uint32_t widest = std::bit_width(device::threads) - 1;
-  uint64_t groups = tilesAlong(columns, width);
-  uint32_t best = 0;
-  uint64_t least = UINT64_MAX;
-  for (uint32_t shift = widest + 1; shift-- > 0;) {
+  auto tiles = [&](uint32_t shift) {
     uint64_t tileRows = (device::threads >> shift) * device::rowsPerThread;
-    uint64_t tiles =
-        tilesAlong(groups, uint64_t{1} << shift) * tilesAlong(rows, tileRows);
-    if (tiles < least) {
-      least = tiles;
-      best = shift;
-    }
-  }
-  return best;
+    return tilesAlong(tilesAlong(columns, width), uint64_t{1} << shift) *
+           tilesAlong(rows, tileRows);
+  };
+  uint64_t least = UINT64_MAX;
+  for (uint32_t shift = 0; shift <= widest; ++shift)
+    least = std::min(least, tiles(shift));
+  uint32_t shift = widest;
+  while (tiles(shift) > least + least / 8)
+    --shift;
+  return shift;
 }
 
 } // namespace
@@ -54,9 +53,19 @@ void DeviceRows::add(const device::Row &added, uint32_t width, Origin origin) {
   uint64_t tileRows =
       (device::threads >> row.columnThreads) * device::rowsPerThread;
   row.columnTiles = tilesAlong(row.columns, tileColumns);
-  firstTiles.push_back(tiles);
-  tiles += row.columnTiles * tilesAlong(row.rows, tileRows);
+  row.firstTile = rowsOfTiles.size();
+  rowsOfTiles.resize(row.firstTile +
+                         row.columnTiles * tilesAlong(row.rows, tileRows),
+                     rows.size() - 1);
   origins.push_back(origin);
+}
+
+uint32_t DeviceRows::tilesOfRow() const {
+  uint32_t each = rowsOfTiles.size() / std::max<size_t>(1, rows.size());
+  for (size_t index = 0; index != rows.size(); ++index)
+    if (rows[index].firstTile != index * each)
+      return 0;
+  return rows.size() * each == rowsOfTiles.size() ? each : 0;
 }
 
 Result<void> DeviceBatch::add(const DevicePiece &piece) {
@@ -129,6 +138,7 @@ void DeviceBatch::fold(const DevicePiece &piece, DeviceRows::Origin at) {
 /// scale each.
 bool DeviceBatch::inVectors(const DevicePiece &piece) const {
   const KernelGeometry &g = piece.geometry;
+  int64_t vectorWidth = device::vectorWidth(format_.targetBits);
   if (g.sourceColumnStride != 1 || g.targetColumnStride != 1 ||
       g.sourcePhase != 0 || g.columns < vectorWidth)
     return false;
@@ -176,6 +186,7 @@ void DeviceBatch::place(const DevicePiece &piece, DeviceRows::Origin at) {
     }
     return row;
   };
+  int64_t vectorWidth = device::vectorWidth(format_.targetBits);
   int64_t whole = inVectors(piece) ? g.columns / vectorWidth * vectorWidth : 0;
   if (whole != 0)
     vectors.add(rowOf(part(piece, 0, 0, g.rows, whole)), vectorWidth, at);
@@ -222,11 +233,12 @@ Result<DeviceKernels> DeviceKernels::load(const Device &device,
   return kernels;
 }
 
-// A batch's tables: rows, first tiles and lost elements of both entries.
+// A batch's tables: rows, their lost elements, and the rows of all tiles, for
+// both entries.
 namespace {
 
 struct TablePlaces {
-  size_t rows, firstTiles, lost, end;
+  size_t rows, rowsOfTiles, lost, end;
 };
 
 size_t roundUp(size_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -235,9 +247,10 @@ TablePlaces placesOf(const DeviceRows &rows, size_t begin) {
   size_t count = rows.rows.size();
   TablePlaces places{};
   places.rows = begin;
-  places.firstTiles = places.rows + count * sizeof(device::Row);
-  places.lost = roundUp(places.firstTiles + count * sizeof(uint32_t));
-  places.end = roundUp(places.lost + count * sizeof(uint64_t));
+  places.lost = places.rows + count * sizeof(device::Row);
+  places.rowsOfTiles = places.lost + count * sizeof(uint64_t);
+  places.end =
+      roundUp(places.rowsOfTiles + rows.rowsOfTiles.size() * sizeof(uint32_t));
   return places;
 }
 
@@ -253,8 +266,8 @@ void writeTable(const DeviceRows &rows, const TablePlaces &places,
     return;
   std::memcpy(host + places.rows, rows.rows.data(),
               count * sizeof(device::Row));
-  std::memcpy(host + places.firstTiles, rows.firstTiles.data(),
-              count * sizeof(uint32_t));
+  std::memcpy(host + places.rowsOfTiles, rows.rowsOfTiles.data(),
+              rows.rowsOfTiles.size() * sizeof(uint32_t));
   std::memset(host + places.lost, 0xFF, count * sizeof(uint64_t));
 }
 
@@ -264,11 +277,12 @@ Result<void> launchTable(const DeviceRows &rows, const TablePlaces &places,
   if (rows.rows.empty())
     return {};
   uint64_t table = device + places.rows;
-  uint64_t firstTiles = device + places.firstTiles;
+  uint64_t rowsOfTiles = device + places.rowsOfTiles;
   uint64_t lost = device + places.lost;
-  auto count = static_cast<uint32_t>(rows.rows.size());
-  void *arguments[] = {&table, &firstTiles, &count, &lost};
-  return stream.launch(function, rows.tiles, device::threads, arguments);
+  uint32_t tilesOfRow = rows.tilesOfRow();
+  void *arguments[] = {&table, &rowsOfTiles, &tilesOfRow, &lost};
+  return stream.launch(function, rows.rowsOfTiles.size(), device::threads,
+                       arguments);
 }
 
 void findLost(const DeviceRows &rows, const TablePlaces &places,
@@ -293,12 +307,6 @@ void findLost(const DeviceRows &rows, const TablePlaces &places,
 
 size_t DeviceKernels::tableBytes(const DeviceBatch &batch) {
   return placesOf(batch).second.end;
-}
-
-/// A piece is two rows (vectors and the rest), a long run three; each takes its
-/// row, its first tile and its lost element.
-size_t DeviceBatch::mostTableBytes(size_t pieces, size_t batches) {
-  return pieces * 3 * (sizeof(device::Row) + 4 + 8) + batches * 4 * 128;
 }
 
 void DeviceKernels::writeTables(const DeviceBatch &batch, std::byte *host) {

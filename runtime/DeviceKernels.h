@@ -29,12 +29,12 @@ struct DeviceRows {
     int64_t first = 0, width = 0;
   };
   std::vector<device::Row> rows;
-  std::vector<uint32_t> firstTiles;
+  std::vector<uint32_t> rowsOfTiles; ///< for each tile its row
   std::vector<Origin> origins;
-  uint32_t tiles = 0;
 
   void add(const device::Row &row, uint32_t width, Origin origin);
-  size_t bytes() const { return rows.size() * (sizeof(device::Row) + 4); }
+  /// How many tiles each row has, 0 if they differ.
+  uint32_t tilesOfRow() const;
 };
 
 /// The pieces of one launch of a kernel class: those in whole aligned vectors,
@@ -46,9 +46,6 @@ public:
   /// Element (r, c) of the piece follows the geometry as on the CPU. Extents
   /// and places in a weight have to be below 2^31.
   Result<void> add(const DevicePiece &piece);
-  /// What the tables of `batches` batches take together at most (see
-  /// `DeviceKernels::tableBytes`), before where their pieces lie is known.
-  static size_t mostTableBytes(size_t pieces, size_t batches);
 
   DeviceRows vectors, elements;
 

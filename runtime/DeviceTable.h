@@ -9,15 +9,12 @@ namespace mbc::device {
 
 constexpr uint32_t threads = 256; ///< of a block, in all but transposes
 constexpr uint32_t rowsPerThread = 4;
-constexpr uint32_t vectorWidth = 8; ///< elements that a thread converts
+/// Elements that a thread converts: one store of 16 bytes. Two stores of one
+/// thread would each fill half sectors, at two thirds of the memory's speed.
+constexpr uint32_t vectorWidth(uint32_t targetBits) { return 128 / targetBits; }
 
 /// The suffix of the entry that takes any strides and alignment.
 constexpr const char *anySuffix = "_any";
-
-/// Square tiles of the kernels that transpose by shared memory.
-constexpr uint32_t transposeThreads = 512;
-constexpr uint32_t transposeTile = 128;   ///< pairs of bytes
-constexpr uint32_t transposeAnyTile = 32; ///< any width, any alignment
 
 /// One piece of work, as a kernel reads it. Strides are in elements.
 struct alignas(128) Row {
@@ -34,7 +31,8 @@ struct alignas(128) Row {
   uint32_t columnTiles = 0;
   /// Threads side by side along a row, as a power of two.
   uint32_t columnThreads = 0;
-  uint32_t unused[6] = {};
+  uint32_t firstTile = 0;
+  uint32_t unused[5] = {};
 };
 static_assert(sizeof(Row) == 128);
 

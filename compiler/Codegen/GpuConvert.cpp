@@ -43,14 +43,14 @@ void GpuConvert::appendHalves(Value halves, Value &low, Value &high) {
   high = at(1);
 }
 
-Pack GpuConvert::decode(ValueRange words, Type type) {
+Pack GpuConvert::decode(ValueRange words, Type type, size_t count) {
   if (isa<Float8E4M3FNType>(type))
     return target == GpuTarget::Sm90 ? decodeE4M3(words)
                                      : decodeE4M3ByIntegers(words);
   if (type.isUnsignedInteger(4))
-    return decodeNibbles(words[0], true);
+    return decodeNibbles(words[0], count, true);
   if (type.isSignedInteger(4))
-    return decodeNibbles(words[0], false);
+    return decodeNibbles(words[0], count, false);
   if (type.isBF16())
     return decodeBF16(words);
   if (type.isF16())
@@ -72,7 +72,7 @@ Pack GpuConvert::decodeBF16(ValueRange words) {
 }
 
 Pack GpuConvert::decodeF16(ValueRange words) {
-  Pack values(8);
+  Pack values(2 * words.size());
   for (size_t index = 0; index != words.size(); ++index)
     appendHalves(halvesOf(words[index]), values[2 * index],
                  values[2 * index + 1]);
@@ -80,7 +80,7 @@ Pack GpuConvert::decodeF16(ValueRange words) {
 }
 
 Pack GpuConvert::decodeE4M3(ValueRange words) {
-  Pack values(8);
+  Pack values(4 * words.size());
   for (size_t index = 0; index != words.size(); ++index) {
     Value low = words[index];
     Value high = with<arith::ShRUIOp>(low, 16);
@@ -107,7 +107,7 @@ Value GpuConvert::halvesOfE4M3(Value pair) {
 /// A code whose fields stand at those of a half is the value over 256; the two
 /// formats differ in bias only.
 Pack GpuConvert::decodeE4M3ByIntegers(ValueRange words) {
-  Pack values(8);
+  Pack values(4 * words.size());
   for (size_t index = 0; index != words.size(); ++index) {
     // Codes 0 and 2, 1 and 3, each in the upper byte of a half.
     Value even =
@@ -138,12 +138,15 @@ Pack GpuConvert::decodeE4M3ByIntegers(ValueRange words) {
   return values;
 }
 
-/// Codes i and i + 4 are taken out together, as the halves of a word.
-Pack GpuConvert::decodeNibbles(Value eight, bool floats) {
-  Pack values(8);
-  for (uint32_t index = 0; index != 4; ++index) {
-    Value shifted =
-        index ? with<arith::ShRUIOp>(eight, 4 * index) : Value(eight);
+/// Codes i and i + count / 2 are taken out together, as the halves of a word.
+Pack GpuConvert::decodeNibbles(Value word, size_t count, bool floats) {
+  Pack values(count);
+  if (count == 4) // the upper two codes to the upper half
+    word = op<arith::OrIOp>(
+        with<arith::AndIOp>(word, 0xFF),
+        with<arith::ShLIOp>(with<arith::AndIOp>(word, 0xFF00), 8));
+  for (uint32_t index = 0; index != count / 2; ++index) {
+    Value shifted = index ? with<arith::ShRUIOp>(word, 4 * index) : word;
     Value pair;
     if (floats) { // fields at those of a half: the value over 2^14
       Value magnitude =
@@ -157,7 +160,7 @@ Pack GpuConvert::decodeNibbles(Value eight, bool floats) {
       pair = op<arith::SubFOp>(halvesOf(with<arith::OrIOp>(code, 0x64006400)),
                                halves(0x64086408)); // 1032
     }
-    appendHalves(pair, values[index], values[index + 4]);
+    appendHalves(pair, values[index], values[index + count / 2]);
   }
   return values;
 }

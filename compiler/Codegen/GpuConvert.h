@@ -10,13 +10,13 @@ enum class GpuTarget : uint8_t {
   Sm90, ///< also conversions of FP8 and the minimum of packed integers
 };
 
-/// Eight elements of a row, each a value of its own.
+/// Neighbouring elements of a row, each a value of its own.
 using Pack = llvm::SmallVector<mlir::Value, 8>;
 
-/// Conversions of eight neighbouring elements between the words (i32) that
-/// hold them in memory and f32, by the instructions that GPUs have for pairs.
-/// They give the bits that LowerConvert.h gives, except that an f32 NaN may be
-/// another one.
+/// Conversions of four or eight neighbouring elements between the words (i32)
+/// that hold them in memory and f32, by the instructions that GPUs have for
+/// pairs. They give the bits that LowerConvert.h gives, except that an f32 NaN
+/// may be another one.
 class GpuConvert {
 public:
   GpuConvert(mlir::OpBuilder &builder, mlir::Location location,
@@ -25,9 +25,10 @@ public:
 
   /// Whether elements of the type have a form in words.
   static bool handles(mlir::Type type);
-  /// `words` hold eight elements of `type`.
-  Pack decode(mlir::ValueRange words, mlir::Type type);
-  /// The words of eight f32 values as elements of `type`: f32, bf16 or f16.
+  /// `words` hold `count` elements of `type`; four that are packed are the low
+  /// half of a word.
+  Pack decode(mlir::ValueRange words, mlir::Type type, size_t count);
+  /// The words of f32 values as elements of `type`: f32, bf16 or f16.
   Pack encode(const Pack &values, mlir::Type type);
 
 private:
@@ -44,7 +45,7 @@ private:
   Pack decodeE4M3(mlir::ValueRange words);
   mlir::Value halvesOfE4M3(mlir::Value pair);
   Pack decodeE4M3ByIntegers(mlir::ValueRange words);
-  Pack decodeNibbles(mlir::Value word, bool floats);
+  Pack decodeNibbles(mlir::Value word, size_t count, bool floats);
   mlir::Value round(mlir::Value low, mlir::Value high, mlir::Type type);
 
   mlir::OpBuilder &builder;

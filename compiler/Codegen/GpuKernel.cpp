@@ -18,7 +18,7 @@ namespace {
 using namespace map;
 using Row = device::Row;
 
-/// The body of a fused operation on packs of one or eight elements. How a pack
+/// The body of a fused operation on packs of elements. How a pack
 /// of the source is decoded and one of the result encoded depends on the entry.
 class BodyEmitter {
 public:
@@ -145,23 +145,24 @@ private:
 class VectorBody : public BodyEmitter {
 public:
   VectorBody(OpBuilder &builder, Location location, Block &body,
-             GpuTarget target)
+             GpuTarget target, size_t count)
       : BodyEmitter(builder, location, body),
-        converter(builder, location, target) {}
+        converter(builder, location, target), count(count) {}
 
 private:
-  size_t width() const override { return device::vectorWidth; }
+  size_t width() const override { return count; }
   Pack decodeSource(const Pack &source, Type type) override {
-    return converter.decode(source, type);
+    return converter.decode(source, type, count);
   }
   Pack encodeResult(const Pack &values, Type type) override {
     return converter.encode(values, type);
   }
   Pack decodeResult(const Pack &stored, Type type) override {
-    return converter.decode(stored, type);
+    return converter.decode(stored, type, count);
   }
 
   GpuConvert converter;
+  size_t count;
 };
 
 class GpuKernelEmitter {
@@ -174,8 +175,9 @@ public:
         table(builder, location) {}
 
   void vectors(StringRef name) {
-    VectorBody emitter(builder, location, body, chip);
-    emitEntry(name, emitter, device::vectorWidth);
+    uint32_t width = device::vectorWidth(result.getIntOrFloatBitWidth());
+    VectorBody emitter(builder, location, body, chip, width);
+    emitEntry(name, emitter, width);
   }
   void elements(StringRef name) {
     ScalarBody emitter(builder, location, body);
@@ -231,7 +233,7 @@ private:
         table.position(row, sourceRow, loadedColumn(width), sourceColumn);
     Value base = table.address(offsetof(Row, source));
     part.source =
-        width == 1 ? Pack{loadElement(base, at)} : loadWords(base, at);
+        width == 1 ? Pack{loadElement(base, at)} : loadWords(base, at, width);
     return part;
   }
 
@@ -243,11 +245,15 @@ private:
     return lastOf(table.column, table.columns, width);
   }
 
-  Pack loadWords(Value base, Value at) {
+  Pack loadWords(Value base, Value at, uint32_t width) {
     unsigned bits = code.getIntOrFloatBitWidth();
-    unsigned words = bits * device::vectorWidth / 32;
+    unsigned words = bits * width / 32;
     Value bytes = bits == 4 ? table.op<arith::ShRUIOp>(at, table.number(1, 64))
                             : scaledBy(at, bits / 8);
+    if (words == 0) // four packed elements
+      return {builder.create<arith::ExtUIOp>(
+          location, builder.getI32Type(),
+          table.load(table.advance(base, bytes), builder.getI16Type(), 2))};
     Pack loaded;
     for (unsigned first = 0; first < words; first += 4) {
       unsigned count = std::min(words - first, 4u);

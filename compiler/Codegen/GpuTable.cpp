@@ -12,7 +12,7 @@ using namespace mlir;
 namespace mbc::compiler {
 namespace {
 
-enum Argument { Table, FirstTiles, Count, Lost };
+enum Argument { Table, RowsOfTiles, TilesOfRow, Lost };
 using Row = device::Row;
 
 Type globalPointer(MLIRContext *context) {
@@ -38,6 +38,7 @@ void GpuTable::open(StringRef name, uint32_t blockThreads) {
   instance = findRow(tile);
   Value offset = op<arith::MulIOp>(wide(instance), number(sizeof(Row), 64));
   row = advance(function.getArgument(Table), offset);
+  tileInRow = op<arith::SubIOp>(tile, field32(offsetof(Row, firstTile)));
   rows = field32(offsetof(Row, rows));
   columns = field32(offsetof(Row, columns));
 }
@@ -47,34 +48,24 @@ void GpuTable::close() {
   builder.setInsertionPointAfter(function);
 }
 
-/// The last row whose first tile is not behind `tile`, by bisection.
+/// Where all rows have as many tiles, a division costs less than a look into
+/// memory before the others.
 Value GpuTable::findRow(Value tile) {
-  auto firstOf = [&](Value index) {
-    Value offset = op<arith::MulIOp>(wide(index), number(4, 64));
-    return load(advance(function.getArgument(FirstTiles), offset),
-                builder.getI32Type(), 4);
-  };
-  Type i32 = builder.getI32Type();
-  auto loop = builder.create<scf::WhileOp>(
-      location, TypeRange{i32, i32},
-      ValueRange{number(0), function.getArgument(Count)},
-      [&](OpBuilder &, Location, ValueRange bounds) {
-        Value more = less(op<arith::AddIOp>(bounds[0], number(1)), bounds[1]);
-        builder.create<scf::ConditionOp>(location, more, bounds);
+  Value each = function.getArgument(TilesOfRow);
+  Value differ = builder.create<arith::CmpIOp>(
+      location, arith::CmpIPredicate::eq, each, number(0));
+  auto found = builder.create<scf::IfOp>(
+      location, differ,
+      [&](OpBuilder &, Location) {
+        Value place = op<arith::MulIOp>(wide(tile), number(4, 64));
+        Value row = load(advance(function.getArgument(RowsOfTiles), place),
+                         builder.getI32Type(), 4);
+        builder.create<scf::YieldOp>(location, row);
       },
-      [&](OpBuilder &, Location, ValueRange bounds) {
-        Value middle = op<arith::ShRUIOp>(
-            op<arith::AddIOp>(bounds[0], bounds[1]), number(1));
-        Value behind = less(tile, firstOf(middle));
-        Value low = builder.create<arith::SelectOp>(location, behind, bounds[0],
-                                                    middle);
-        Value high = builder.create<arith::SelectOp>(location, behind, middle,
-                                                     bounds[1]);
-        builder.create<scf::YieldOp>(location, ValueRange{low, high});
+      [&](OpBuilder &, Location) {
+        builder.create<scf::YieldOp>(location, op<arith::DivUIOp>(tile, each));
       });
-  Value found = loop.getResult(0);
-  tileInRow = op<arith::SubIOp>(tile, firstOf(found));
-  return found;
+  return found.getResult(0);
 }
 
 void GpuTable::placeThread(uint32_t width) {
@@ -90,13 +81,6 @@ void GpuTable::placeThread(uint32_t width) {
   Value lane = op<arith::AndIOp>(thread, op<arith::SubIOp>(across, number(1)));
   Value group = op<arith::AddIOp>(op<arith::ShLIOp>(columnTile, shift), lane);
   column = op<arith::MulIOp>(group, number(width));
-}
-
-std::pair<Value, Value> GpuTable::placeTile(uint32_t extent) {
-  Value tiles = field32(offsetof(Row, columnTiles));
-  return {
-      op<arith::MulIOp>(op<arith::DivUIOp>(tileInRow, tiles), number(extent)),
-      op<arith::MulIOp>(op<arith::RemUIOp>(tileInRow, tiles), number(extent))};
 }
 
 Value GpuTable::field(size_t offset, Type type) {

@@ -21,8 +21,6 @@ public:
   /// The tiles of the block's row, `width` elements a thread: sets
   /// `firstRow`, `rowStep` and `column`.
   void placeThread(uint32_t width);
-  /// Tiles of fixed extents: gives the tile's first row and first column.
-  std::pair<mlir::Value, mlir::Value> placeTile(uint32_t extent);
 
   mlir::Value field(size_t offset, mlir::Type type);
   mlir::Value field32(size_t offset) {
@@ -58,7 +56,6 @@ public:
 
 private:
   mlir::Value findRow(mlir::Value tile);
-
   mlir::OpBuilder &builder;
   mlir::Location location;
   mlir::LLVM::LLVMFuncOp function;

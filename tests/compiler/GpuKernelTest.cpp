@@ -61,14 +61,23 @@ TEST(GpuKernel, FP8HasAModuleForEachGeneration) {
   }
 }
 
-TEST(GpuKernel, OtherFormatsNeedOneModule) {
+TEST(GpuKernel, NaNsTakeOneInstructionWhereThereIsOne) {
   for (DType codes : {DType::F4_E2M1, DType::I4}) {
     TensorProgram program =
         compile(dequantRule(codes, DType::F8_E8M0, DType::F16));
-    ASSERT_EQ(program.deviceModules.size(), 1u);
-    std::string vectors = entryOf(program.deviceModules[0], program.kernels[0]);
-    EXPECT_TRUE(holds(vectors, "cvt.rn.f16x2.f32"));
+    ASSERT_EQ(program.deviceModules.size(), 2u);
+    for (const DeviceModule &module : program.deviceModules) {
+      std::string vectors = entryOf(module, program.kernels[0]);
+      EXPECT_TRUE(holds(vectors, "cvt.rn.f16x2.f32"));
+      EXPECT_EQ(holds(vectors, "min.s16x2"), module.capability >= 90);
+    }
   }
+}
+
+TEST(GpuKernel, WideningNeedsOneModule) {
+  TensorProgram program = compile(
+      copyRule({4, 4}, dsl::ShardKind::Replicated, DType::F32, DType::BF16));
+  EXPECT_EQ(program.deviceModules.size(), 1u);
 }
 
 TEST(GpuKernel, PureMovementHasNone) {
