@@ -33,7 +33,7 @@ uint32_t chooseColumnThreads(uint64_t rows, uint64_t columns, uint32_t width) {
   for (uint32_t shift = 0; shift <= widest; ++shift)
     least = std::min(least, tiles(shift));
   uint32_t shift = widest;
-  while (tiles(shift) > least + least / 8)
+  while (tiles(shift) > least + least / 12)
     --shift;
   return shift;
 }
