@@ -111,6 +111,11 @@ DeviceStream::time(const std::function<Result<void>()> &work) const {
   return milliseconds / 1e3;
 }
 
+/// By the text, as a driver that is asked in vain counts it as an error.
+bool DeviceCode::holds(const std::string &name) const {
+  return ptx_.find(".entry " + name + "(") != std::string::npos;
+}
+
 cuda::Function DeviceCode::find(const std::string &name) const {
   cuda::Function function = nullptr;
   driver_->cuModuleGetFunction(
@@ -239,6 +244,7 @@ Result<DeviceCode> Device::compile(const std::string &ptx) const {
                 driver_->message(code), log.data());
   DeviceCode compiled;
   compiled.driver_ = driver_;
+  compiled.ptx_ = ptx;
   compiled.module_ = {static_cast<void *>(made),
                       [driver = driver_, context = context_](void *handle) {
                         driver->cuModuleUnload(

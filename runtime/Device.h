@@ -54,13 +54,15 @@ private:
 /// PTX that the driver has compiled.
 class DeviceCode {
 public:
-  /// Null if there is none of that name.
+  bool holds(const std::string &name) const;
+  /// Null if the driver does not find it.
   cuda::Function find(const std::string &name) const;
 
 private:
   friend class Device;
   std::shared_ptr<const DeviceDriver> driver_;
   std::shared_ptr<void> module_;
+  std::string ptx_;
 };
 
 /// One NVIDIA GPU by its driver, which is loaded at run time: a machine without

@@ -118,10 +118,14 @@ Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
         return added;
     }
     launch.tables = tables;
-    DeviceKernels::writeTables(launch.batch, space.hostTables.host() + tables);
     tables += DeviceKernels::tableBytes(launch.batch);
     exact = exact || exact_[launch.kernel];
   }
+  if (Result<void> grown = growTables(space, tables); !grown)
+    return grown;
+  for (const Launch &launch : launches)
+    DeviceKernels::writeTables(launch.batch,
+                               space.hostTables.host() + launch.tables);
   const DeviceStream &stream = space.stream;
   size_t staged = unit.staged.empty() ? unit.bytes : unit.staged[0].place;
   Result<void> done = stream.upload(space.unit.address() + staged,

@@ -219,8 +219,8 @@ Result<DeviceKernels> DeviceKernels::load(const Device &device,
     std::string name = plan.kernels()->Get(index)->symbol()->str();
     Entries entries;
     for (const DeviceCode &code : kernels.modules_)
-      if (cuda::Function found = code.find(name)) {
-        entries.vectors = found;
+      if (code.holds(name)) {
+        entries.vectors = code.find(name);
         entries.elements = code.find(name + device::anySuffix);
       }
     if (!entries.vectors || !entries.elements)
