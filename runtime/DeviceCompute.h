@@ -21,6 +21,7 @@ public:
   static Result<std::unique_ptr<DeviceCompute>>
   make(const plan::Plan &plan, int ordinal, uint64_t memory);
 
+  uint64_t memory() const { return memory_; } ///< the bound, in bytes
   Result<void> compute(Unit &unit, bool withCrc);
   /// Host memory that the GPU copies from by itself; throws if there is none.
   BufferBytes pin(size_t bytes) const;

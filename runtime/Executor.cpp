@@ -130,8 +130,11 @@ Result<void> Run::moveTensors() {
     return written;
   ItemWriter writer(plan_, *framing_, files);
   uint64_t most = options_.memory / (2 * threads_);
-  Schedule schedule(plan_, std::clamp<uint64_t>(
-                               most, 1, device_ ? deviceUnitBytes : unitBytes));
+  // A unit and what it is made from have room on the device.
+  uint64_t largest =
+      device_ ? std::min(deviceUnitBytes, device_->memory() / 8) : unitBytes;
+  Schedule schedule(
+      plan_, std::clamp<uint64_t>(most, 1, std::max<uint64_t>(1, largest)));
   UnitGraph graph(schedule,
                   {plan_, kernels_, sources_, writer, framing_->needsCrc(),
                    device_.get(), options_.progress},
