@@ -64,7 +64,7 @@ std::string withField(std::string_view text, std::string_view name,
     return std::string(text);
   bool isFirst = document->members.empty();
   size_t end =
-      isFirst ? document->begin + 1 : document->members.back().second.end;
+      isFirst ? document->begin + 1 : document->members.back().value.end;
   std::string changed(text.substr(0, end));
   changed += isFirst ? "\n  " : ",\n  ";
   appendJsonString(changed, name);
