@@ -9,7 +9,6 @@ namespace mbc::test {
 struct Outcome {
   int status = -1; ///< exit status; 128 + signal if it was killed by one
   std::string out, err;
-  double cpuSeconds = 0; ///< of all its threads
 };
 
 /// Runs a program to its end, with standard input empty. `argv[0]` is its path.

@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-// What a conversion may use: memory by its bound, time by the number of
-// tensors.
+// What a conversion may use of memory.
 
 namespace mbc::test {
 namespace {
@@ -79,62 +78,6 @@ TEST_F(Resources, ATensorMayBeLargerThanTheMemory) {
     fs::remove_all(scratch_ / "mg");
     fs::remove_all(scratch_ / "back");
   }
-}
-
-/// A qwen3_moe of this many layers with 1,000 experts of 3 small tensors each.
-HfModel manyTensors(int64_t layers) {
-  HfModel model = fixture("qwen3_moe");
-  model.config["num_hidden_layers"] = layers;
-  model.config["num_local_experts"] = 1000;
-  model.config["moe_intermediate_size"] = 2;
-  const std::string first = "model.layers.0.";
-  std::vector<fixtures::ManifestTensor> ofLayer, others;
-  for (const auto &file : model.files)
-    for (const auto &tensor : file.tensors)
-      if (tensor.name.starts_with(first) && !tensor.name.contains(".experts."))
-        ofLayer.push_back(tensor);
-      else if (!tensor.name.starts_with("model.layers."))
-        others.push_back(tensor);
-  model.files = {{"model-00000.safetensors", others}};
-  for (int64_t i = 0; i != layers; ++i) {
-    auto &file = model.files.emplace_back();
-    file.name = fmt::format("model-{:05}.safetensors", i + 1);
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    for (fixtures::ManifestTensor tensor : ofLayer) {
-      if (tensor.name.ends_with("mlp.gate.weight"))
-        tensor.shape[0] = 1000;
-      tensor.name = layer + tensor.name.substr(first.size());
-      file.tensors.push_back(std::move(tensor));
-    }
-    for (int64_t e = 0; e != 1000; ++e) {
-      const std::string expert = fmt::format("{}mlp.experts.{}.", layer, e);
-      file.tensors.push_back({expert + "gate_proj.weight", "BF16", {2, 80}});
-      file.tensors.push_back({expert + "up_proj.weight", "BF16", {2, 80}});
-      file.tensors.push_back({expert + "down_proj.weight", "BF16", {80, 2}});
-    }
-  }
-  return model;
-}
-
-// Four times the tensors take four times the work, not sixteen times.
-TEST_F(Resources, BookkeepingGrowsWithTheNumberOfTensors) {
-  std::vector<double> seconds[3];
-  for (int64_t layers : {8, 32}) {
-    const std::string name = fmt::format("many{}", layers);
-    manyTensors(layers).write(scratch_ / name);
-    seconds[0].push_back(done({"check", scratch_ / name}).cpuSeconds);
-    seconds[1].push_back(
-        done({"convert", scratch_ / name, scratch_ / (name + "-mg"), "--ep",
-              "4", "--no-sync"})
-            .cpuSeconds);
-    seconds[2].push_back(done({"convert", scratch_ / (name + "-mg"),
-                               scratch_ / (name + "-back"), "--no-sync"})
-                             .cpuSeconds);
-    for (const char *part : {"", "-mg", "-back"})
-      fs::remove_all(scratch_ / (name + part));
-  }
-  for (const auto &step : seconds)
-    EXPECT_LE(step[1], 5 * step[0] + 0.05) << step[0] << " and " << step[1];
 }
 
 } // namespace
