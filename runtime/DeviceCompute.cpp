@@ -140,8 +140,9 @@ Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
   for (const Band &band : unit.bands) {
     const plan::Class &kind = *plan_.classes()->Get(band.kind);
     bool made = kind.outputs()->Get(band.output)->kernel() >= 0;
-    if (done && made && band.bytes() != 0)
-      done = stream.download({unit.at(band.place), band.bytes()},
+    const size_t bytes = band.elements() * band.width;
+    if (done && made && bytes != 0)
+      done = stream.download({unit.at(band.place), bytes},
                              space.unit.address() + band.place);
   }
   if (done && exact)
