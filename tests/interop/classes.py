@@ -20,7 +20,9 @@ from transformers import (CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR
                           modeling_utils)
 
 # Fixtures that the class does not load or save in their form, with the reason.
-QUANTISED = {"deepseek_v3_fp8", "glm5_next_fp8", "glm_moe_dsa_fp8"}
+QUANTISED = {
+    "deepseek_v3_fp8", "deepseek_v4_mxfp4", "glm5_next_fp8", "glm_moe_dsa_fp8", "gpt_oss_mxfp4", "kimi_k25_int4",
+}
 NOT_COMPARED = QUANTISED | {
     "kimi_k2",  # transformers maps names by model_type, and does not know kimi_k2
     "qwen3_asr",  # published below thinker., which the class does not know
