@@ -31,7 +31,6 @@ NOT_LOADED = {"qwen2_5_omni"}  # the class wants the voices' file, too
 NOT_SAVED = {
     "deepseek_v4",  # saved under other names: kv_norm as norm, all below model.
     "kimi_k25",  # the text's layers saved as blocks, as the tower's are
-    "qwen3_vl_moe",  # experts saved with rows and columns exchanged
     "step3p7",  # config.json saved with other fields: num_key_value_heads for num_attention_groups and more
 }
 FUSED = {"glm_moe_dsa_fused"}  # experts as the class holds them, not as it saves them
