@@ -29,6 +29,14 @@ bool allBelow(const flatbuffers::Vector<uint32_t> *indices, size_t bound) {
   return true;
 }
 
+/// The verifier of FlatBuffers sees to it that a vector lies in the buffer, not
+/// that its structs are aligned.
+template <typename T>
+bool isAligned(const flatbuffers::Vector<const T *> *structs) {
+  return !structs || structs->size() == 0 ||
+         reinterpret_cast<uintptr_t>(structs->Data()) % alignof(T) == 0;
+}
+
 /// Whether an affine walk over the box's axes stays inside `elements`.
 bool staysInside(const plan::Box &box, bool target, int64_t elements) {
   int64_t low = target ? box.target_offset() : box.source_offset(), high = low;
@@ -46,6 +54,8 @@ bool staysInside(const plan::Box &box, bool target, int64_t elements) {
 Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
                          const plan::Output &output, const plan::Box &box) {
   int64_t elements = 1;
+  if (!isAligned(box.dims()))
+    return broken(place, "a box's axes are not aligned");
   if (length(box.dims()) > Tile::maxAxes)
     return broken(place, fmt::format("a box of {} axes, {} are the most",
                                      length(box.dims()), Tile::maxAxes));
@@ -258,6 +268,8 @@ Result<void> checkPaths(const std::string &name, const plan::Plan &plan) {
 }
 
 Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
+  if (!isAligned(plan.items()) || !isAligned(plan.sources()))
+    return broken({name, "tables"}, "they are not aligned");
   size_t files = length(plan.files()), starts = length(plan.starts());
   for (size_t index = 0; index != length(plan.items()); ++index) {
     const plan::Item *item = plan.items()->Get(index);
