@@ -67,6 +67,8 @@ struct ArchiveEntry {
   uint64_t size = 0;
 };
 
+class PickleTree;
+
 /// A torch.save archive at [base, base + length) of a file. Every size and
 /// offset has been checked against these bounds; compressed, encrypted and
 /// wandering (`..`) entries are refused.
@@ -77,8 +79,9 @@ public:
 
   /// The entry and where its data begins, or an error that names the file.
   Result<ArchiveEntry> find(std::string_view name) const;
-  /// The content of data.pkl.
+  /// The content of data.pkl, as bytes and as plain data.
   Result<std::string> pickle() const;
+  Result<PickleTree> tree() const;
   const InputFile &file() const { return *file_; }
 
 private:

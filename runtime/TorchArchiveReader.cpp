@@ -1,3 +1,4 @@
+#include "runtime/PickleTree.h"
 #include "runtime/TorchArchive.h"
 
 #include <algorithm>
@@ -211,6 +212,13 @@ Result<std::string> TorchArchive::pickle() const {
   if (!entry)
     return std::unexpected(entry.error());
   return bytesAt(entry->offset - base_, entry->size);
+}
+
+Result<PickleTree> TorchArchive::tree() const {
+  Result<std::string> bytes = pickle();
+  if (!bytes)
+    return std::unexpected(bytes.error());
+  return PickleTree::parse(std::move(*bytes), file_->path());
 }
 
 } // namespace mbc

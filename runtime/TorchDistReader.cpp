@@ -132,10 +132,7 @@ Result<Json> readCommonArchive(const InputFile &file, uint64_t offset,
   Result<TorchArchive> archive = TorchArchive::open(file, offset, length);
   if (!archive)
     return std::unexpected(archive.error());
-  Result<std::string> pickle = archive->pickle();
-  if (!pickle)
-    return std::unexpected(pickle.error());
-  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), file.path());
+  Result<PickleTree> tree = archive->tree();
   if (!tree)
     return std::unexpected(tree.error());
   PickleValue dict = tree->root();

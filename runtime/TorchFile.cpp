@@ -31,10 +31,7 @@ Result<std::vector<TorchTensor>> readStateDict(const InputFile &file) {
   Result<TorchArchive> archive = TorchArchive::open(file, 0, file.size());
   if (!archive)
     return std::unexpected(archive.error());
-  Result<std::string> pickle = archive->pickle();
-  if (!pickle)
-    return std::unexpected(pickle.error());
-  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), file.path());
+  Result<PickleTree> tree = archive->tree();
   if (!tree)
     return std::unexpected(tree.error());
   if (tree->root().kind != PickleKind::Dict)

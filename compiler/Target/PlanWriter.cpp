@@ -1,11 +1,9 @@
 #include "compiler/Target/PlanWriter.h"
 
-#include "runtime/File.h"
+#include "compiler/Target/SourceHeaders.h"
 #include "runtime/Plan.h"
-#include "runtime/TorchArchive.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 namespace mbc::compiler {
 
@@ -27,8 +25,11 @@ public:
         program(program), target(target), builder(initialBytes(checkpoint)) {}
 
   Result<fb::DetachedBuffer> write() {
-    if (Result<void> read = readHeaders(); !read)
-      return std::unexpected(read.error());
+    Result<std::vector<SourceFile>> files =
+        readSourceFiles(checkpoint, content.inputs);
+    if (!files)
+      return std::unexpected(files.error());
+    sourceFiles = std::move(*files);
     // A FlatBuffer is written from its end, and the seal comes after it.
     std::string seal = planSeal({});
     builder.PushBytes(reinterpret_cast<const uint8_t *>(seal.data()),
@@ -103,49 +104,6 @@ private:
     names.push_back(rank.empty() ? builder.CreateString(name)
                                  : builder.CreateString(
                                        fmt::format("{} ({})", name, rank)));
-  }
-
-  /// A file of the source, and what a run compares with it.
-  struct SourceFile {
-    std::string path;
-    uint64_t header = UINT64_MAX; ///< bytes, at most all of the file
-    uint64_t size = 0;
-    uint32_t crc = 0; ///< of the header
-  };
-
-  /// What comes before a file's first tensor is its header; an input counts
-  /// whole.
-  Result<void> readHeaders() {
-    for (const StoredFile &file : checkpoint.files)
-      sourceFiles.push_back({.path = file.path});
-    for (const StoredTensor &tensor : checkpoint.tensors)
-      for (const StoredPiece &piece : tensor.pieces) {
-        uint64_t &header = sourceFiles[piece.file].header;
-        header = std::min(header, piece.offset);
-      }
-    for (const std::string &path : content.inputs)
-      sourceFiles.push_back({.path = path});
-    std::vector<Result<void>> read(sourceFiles.size());
-    tbb::parallel_for(size_t{0}, read.size(),
-                      [&](size_t i) { read[i] = readHeader(sourceFiles[i]); });
-    for (Result<void> &result : read)
-      if (!result)
-        return result;
-    return {};
-  }
-
-  Result<void> readHeader(SourceFile &source) const {
-    Result<InputFile> file =
-        InputFile::open(joinPath(checkpoint.root, source.path));
-    if (!file)
-      return std::unexpected(file.error());
-    source.size = file->size();
-    source.header = std::min(source.header, source.size);
-    Result<std::string> bytes = file->readAt(0, source.header);
-    if (!bytes)
-      return std::unexpected(bytes.error());
-    source.crc = crc32(0, std::as_bytes(std::span(*bytes)));
-    return {};
   }
 
   static std::string placeOf(const BoundClass &bound) {

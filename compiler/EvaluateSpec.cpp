@@ -1,0 +1,182 @@
+#include "compiler/Compilation.h"
+
+#include "compiler/Binding/BindCommon.h"
+#include "compiler/Binding/CheckpointOracle.h"
+#include "compiler/Binding/FindSpec.h"
+#include "compiler/Target/ImportRecord.h"
+#include "runtime/File.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <set>
+
+/// Which spec a compilation takes, and what it means for the checkpoint.
+namespace mbc::compiler {
+
+/// `--hf-experts per-expert` is the form `per_expert` of the language.
+static std::string formName(std::string option) {
+  std::replace(option.begin(), option.end(), '-', '_');
+  return option;
+}
+
+/// --spec names a file, or a spec of the folder.
+static std::string namedSpec(const std::string &spec,
+                             const std::string &directory) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path shipped = fs::path(directory) / (spec + ".mbspec");
+  const bool isName = !spec.empty() && !spec.contains('/') &&
+                      !fs::exists(spec, ignored) &&
+                      fs::exists(shipped, ignored);
+  return isName ? shipped.string() : spec;
+}
+
+bool Compilation::evaluateSpec() {
+  std::string directory = specDirectory(options.specPath);
+  std::string path = namedSpec(options.spec, directory);
+  if (path.empty() && direction == Direction::Export)
+    path = specOfLayout(directory);
+  if (path.empty())
+    path = findSpec(facts, directory, notes, diagnostics);
+  if (path.empty())
+    return false;
+  spec = dsl::parseFile(path, {directory}, diagnostics);
+  if (!spec || !holdRecordedSpec())
+    return false;
+  return evaluateModel();
+}
+
+/// Of the specs of a family with several Megatron layouts, the one that the
+/// record names, else the one whose parameters are there; empty if there are
+/// not several.
+std::string Compilation::specOfLayout(const std::string &directory) {
+  std::error_code ignored;
+  std::filesystem::path recorded =
+      std::filesystem::path(directory) / (record.spec + ".mbspec");
+  if (hasRecord) {
+    const bool shipped = !record.spec.contains('/') &&
+                         std::filesystem::exists(recorded, ignored);
+    return shipped ? recorded.string() : std::string();
+  }
+  std::vector<std::string> paths = findSpecs(facts, directory);
+  if (paths.size() < 2)
+    return {};
+  return *std::ranges::min_element(paths, {}, [&](const std::string &path) {
+    return absentParameters(path, directory);
+  });
+}
+
+/// How many parameters of a spec the checkpoint does not have.
+size_t Compilation::absentParameters(const std::string &path,
+                                     const std::string &directory) const {
+  dsl::Diagnostics findings;
+  dsl::ParseResult other = dsl::parseFile(path, {directory}, findings);
+  if (!other)
+    return SIZE_MAX;
+  dsl::Model layout = dsl::evaluate(*other, configText, nameOracle(), findings);
+  size_t absent = findings.hasErrors() ? SIZE_MAX / 2 : 0;
+  for (const dsl::RuleInstance &instance : layout.instances)
+    for (const std::string &name : instance.megatron)
+      absent += checkpoint.find(name) == Checkpoint::none;
+  return absent;
+}
+
+/// An export by another spec than the import's could change values where
+/// names and shapes still fit.
+bool Compilation::holdRecordedSpec() {
+  if (!hasRecord || direction == Direction::Import || !options.spec.empty())
+    return true;
+  std::string name = dsl::header(*spec).name;
+  if (record.spec != name)
+    return fail(
+        {fmt::format("{} was imported by the spec {}, config.json leads "
+                     "to {}; name the spec with --spec FILE",
+                     checkpoint.root, record.spec, name)});
+  if (record.specSha256 != specHash(dsl::bundle(*spec)))
+    notes.push_back(fmt::format("the spec {} has changed since this checkpoint "
+                                "was imported",
+                                name));
+  return true;
+}
+
+/// A form that was asked for and not taken is a misunderstanding.
+void Compilation::holdForms() {
+  if (diagnostics.hasErrors())
+    return;
+  std::set<std::string> taken;
+  for (const dsl::Choice &choice : model.choices)
+    taken.insert(choice.form);
+  for (const std::string &form : options.forms)
+    if (!taken.contains(formName(form)))
+      fail({fmt::format("--form {}: no `either` of {} takes that form for {}; "
+                        "taken are {}",
+                        form, model.name, options.source,
+                        fmt::join(taken, ", "))});
+}
+
+dsl::NameOracle Compilation::nameOracle() const {
+  dsl::NameOracle oracle = oracleOf(checkpoint);
+  if (!options.experts.empty())
+    oracle.preferredForms.push_back(formName(options.experts));
+  if (!options.hfExperts.empty())
+    oracle.preferredForms.push_back(formName(options.hfExperts));
+  for (const std::string &form : options.forms)
+    oracle.preferredForms.push_back(formName(form));
+  if (direction == Direction::Export)
+    oracle.recordedForms = record.forms;
+  if (!options.quant.empty())
+    oracle.recordedForms.insert(oracle.recordedForms.end(),
+                                record.quantizedForms.begin(),
+                                record.quantizedForms.end());
+  if (hasRecord && direction == Direction::Export)
+    oracle.recorded = [this](std::string_view name) {
+      return record.find(name) != nullptr;
+    };
+  return oracle;
+}
+
+bool Compilation::evaluateModel() {
+  model = dsl::evaluate(*spec, configText, nameOracle(), diagnostics);
+  holdForms();
+  for (const dsl::ConfigField &field : model.config)
+    if (auto *number = std::get_if<double>(&field.value);
+        number && !std::isfinite(*number))
+      notes.push_back(fmt::format("config.json gives Megatron's {} the value "
+                                  "{}; its args say None",
+                                  field.name, *number));
+  for (const auto *texts : {&model.configContradictions, &model.absences})
+    for (const std::string &text : *texts)
+      notes.push_back(fmt::format("config.json: {}", text));
+  for (const std::string &field : model.unreadConfigFields)
+    notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
+                                field, model.name));
+  return !diagnostics.hasErrors();
+}
+
+bool Compilation::prepareSpecAlone() {
+  const std::string directory = specDirectory(options.specPath);
+  spec = dsl::parseFile(namedSpec(options.spec, directory), {directory},
+                        diagnostics);
+  if (!spec || options.config.empty())
+    return spec != nullptr;
+  Result<std::string> config = readWholeFile(options.config);
+  if (!config)
+    return fail(config.error());
+  configText = std::move(*config);
+  // No checkpoint at hand: of each `either` the first form stands for all.
+  dsl::NameOracle oracle;
+  model = dsl::evaluate(*spec, configText, oracle, diagnostics);
+  NameUses reads(model, dsl::Side::Hf, diagnostics),
+      writes(model, dsl::Side::Megatron, diagnostics);
+  for (uint32_t i = 0; i != model.instances.size(); ++i) {
+    for (const std::string &name : model.instances[i].hf)
+      reads.use(name, i, "read on import, and would be written on export, by");
+    for (const std::string &name : model.instances[i].megatron)
+      writes.use(name, i, "written by");
+  }
+  return !diagnostics.hasErrors();
+}
+
+} // namespace mbc::compiler
