@@ -1,5 +1,6 @@
 #include "tests/end-to-end/Dialogue.h"
 
+#include "tests/end-to-end/Process.h"
 #include <csignal>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +21,7 @@ Dialogue::Dialogue() {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
     return;
-  std::string program = MBC_BINARY, command = "lsp";
+  std::string program = mbcBinary(), command = "lsp";
   char *argv[] = {program.data(), command.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -17,7 +17,7 @@ const std::string broken = "mbspec 1\nlet  x=]\n";
 /// `mbc fmt` with a file as its standard input.
 Outcome formatInput(const std::string &file, const std::string &options) {
   return run({"/bin/sh", "-c",
-              std::string(MBC_BINARY) + " fmt " + options + " < " + file});
+              mbcBinary() + " fmt " + options + " < " + file});
 }
 
 class FormatCommand : public testing::Test {

@@ -1,5 +1,6 @@
 #include "tests/end-to-end/Process.h"
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -73,8 +74,13 @@ Outcome run(const std::vector<std::string> &argv) {
   return outcome;
 }
 
+std::string mbcBinary() {
+  const char *build = std::getenv("MBC_BUILD");
+  return std::string(build ? build : MBC_BUILD) + "/bin/mbc";
+}
+
 Outcome mbc(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), MBC_BINARY);
+  arguments.insert(arguments.begin(), mbcBinary());
   return run(arguments);
 }
 
@@ -82,7 +88,7 @@ static Outcome mbcWithLimit(const std::string &option, uint64_t units,
                             const std::vector<std::string> &arguments) {
   std::vector<std::string> argv{"/bin/sh", "-c",
                                 "ulimit " + option + " \"$0\" && exec \"$@\"",
-                                std::to_string(units), MBC_BINARY};
+                                std::to_string(units), mbcBinary()};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return run(argv);
 }

@@ -11,6 +11,10 @@ struct Outcome {
   std::string out, err;
 };
 
+/// The command under test: `bin/mbc` of the build folder, or of the folder that
+/// the environment's MBC_BUILD names (another build, with sanitizers for one).
+std::string mbcBinary();
+
 /// Runs a program to its end, with standard input empty. `argv[0]` is its path.
 /// May be called from any number of threads.
 Outcome run(const std::vector<std::string> &argv);

@@ -46,9 +46,6 @@ HfModel wideLlama() {
 // The fused tensor of 48 MiB is never in memory as a whole, nor are its parts
 // of 24: with a bound of 8 MiB, 16 more than a small model needs are enough.
 TEST_F(Resources, ATensorMayBeLargerThanTheMemory) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "a sanitizer has more memory of its own";
-#endif
   const std::vector<std::string> bound{"--memory", "8MiB", "--threads", "2"};
   auto convert = [&](uint64_t limit, const std::string &from,
                      const std::string &to,

@@ -77,7 +77,7 @@ class Tutorial : public testing::Test {
 protected:
   /// A line of the tutorial, in the folder of the model and the spec.
   Outcome runLine(const std::string &line) const {
-    const std::string bin = fs::path(MBC_BINARY).parent_path();
+    const std::string bin = fs::path(mbcBinary()).parent_path();
     return run({"/bin/sh", "-c", "cd \"$0\" && PATH=\"$1:$PATH\" && " + line,
                 scratch_ / "", bin});
   }
