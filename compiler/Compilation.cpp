@@ -37,15 +37,7 @@ bool Compilation::open() {
   if (checkpoint.format == Format::Safetensors)
     nameValues(checkpoint);
   notes = checkpoint.notes;
-  direction = checkpoint.format == Format::Safetensors ? Direction::Import
-                                                       : Direction::Export;
-  bool wantsHf = options.format == "hf";
-  if (!options.format.empty() && wantsHf != (direction == Direction::Export))
-    return fail({fmt::format(
-        "--format {}: {} is a {} checkpoint, which goes to {}", options.format,
-        options.source, wantsHf ? "Hugging Face" : "Megatron",
-        wantsHf ? "Megatron (torch_dist or torch)" : "Hugging Face (hf)")});
-  if (!optionsApply())
+  if (!chooseDirection() || !optionsApply())
     return false;
   if (checkpoint.recordJson.empty())
     return true;
@@ -55,6 +47,26 @@ bool Compilation::open() {
   record = std::move(*read);
   hasRecord = true;
   return true;
+}
+
+/// Hugging Face goes to Megatron; Megatron to Hugging Face, or on request to
+/// Megatron again.
+bool Compilation::chooseDirection() {
+  const bool fromHf = checkpoint.format == Format::Safetensors;
+  direction = fromHf                     ? Direction::Import
+              : options.to == "megatron" ? Direction::Reshard
+                                         : Direction::Export;
+  if (fromHf && options.to == "hf")
+    return fail({fmt::format("--to hf: {} is a Hugging Face checkpoint already",
+                             options.source)});
+  const bool toHf = direction == Direction::Export;
+  if (options.format.empty() || (options.format == "hf") == toHf)
+    return true;
+  return fail({fmt::format(
+      "--format {}: {} is a {} checkpoint, which goes to {}", options.format,
+      options.source, fromHf ? "Hugging Face" : "Megatron",
+      toHf ? "Hugging Face (hf); with --to megatron it goes to Megatron"
+           : "Megatron (torch_dist or torch)")});
 }
 
 /// An option that says nothing for this direction is a misunderstanding.
@@ -74,14 +86,24 @@ bool Compilation::optionsApply() {
     given(options.lastStageLayers != 0, "--last-stage-layers");
     given(!options.pipelineLayout.empty(), "--pipeline-layout");
     given(options.vocabDivisor != 0, "--make-vocab-size-divisible-by");
+    given(options.iteration != 0, "--iteration");
     given(!options.experts.empty(), "--experts");
   } else {
     given(options.maxShardSize != 0, "--max-shard-size");
     given(!options.hfExperts.empty(), "--hf-experts");
-    given(!options.hfConfig.empty(), "--hf-config");
+    given(direction == Direction::Import && !options.hfConfig.empty(),
+          "--hf-config");
     given(!options.quant.empty() && options.quant != "keep",
           fmt::format("--quant {}", options.quant));
   }
+  if (options.iteration != 0 && options.format == "torch")
+    return fail({"--iteration applies to a torch_dist target; per-rank files "
+                 "are a release"});
+  if (direction == Direction::Reshard && !options.experts.empty())
+    return fail(
+        {fmt::format("--experts: experts keep the layout that they have "
+                     "in {}",
+                     options.source)});
   for (const std::string &name : others)
     fail({fmt::format(
         "{} applies to a {} target, and {} goes to {}", name,
@@ -118,7 +140,7 @@ bool Compilation::openConfig() {
   if (!read)
     return fail(read.error());
   facts = std::move(*read);
-  return direction == Direction::Export || readsQuantization();
+  return direction != Direction::Import || readsQuantization();
 }
 
 /// Packings that no formula of QuantizedTensors.h undoes.
@@ -138,11 +160,16 @@ bool Compilation::readsQuantization() {
 
 /// What an export with --quant writes: originals, or by a rule.
 bool Compilation::openQuantized() {
-  if (direction == Direction::Import || options.quant.empty())
+  if (direction == Direction::Import ||
+      (direction == Direction::Export && options.quant.empty()))
     return true;
   Result<std::optional<Checkpoint>> opened = openOriginals(checkpoint);
   if (!opened)
     return fail(opened.error());
+  if (direction == Direction::Reshard) {
+    originals = std::move(*opened); // they go along
+    return true;
+  }
   Quantization declared = facts.quantization.value_or(Quantization());
   Result<QuantizedTargets> targets = QuantizedTargets();
   if (options.quant != "keep") {
@@ -175,8 +202,8 @@ bool Compilation::preparePlan(const std::string &path) {
   configText = std::move(source->configJson);
   record = std::move(source->record);
   hasRecord = !record.tensors.empty();
-  direction = checkpoint.format == Format::Safetensors ? Direction::Import
-                                                       : Direction::Export;
+  if (!chooseDirection())
+    return false;
   Result<ConfigFacts> read = readConfigFacts(configText, path);
   if (!read)
     return fail(read.error());
@@ -195,36 +222,58 @@ bool Compilation::preparePlan(const std::string &path) {
          fail({fmt::format("{}: the plan has no rules", path)});
 }
 
-BindInput Compilation::bindInput() const {
+BindInput Compilation::bindInput(const ParallelLayout &megatron) const {
   return {model,
           checkpoint,
           options,
-          layout,
+          megatron,
           facts.dtype,
           facts.quantization.value_or(Quantization()),
           hasRecord ? &record : nullptr,
           &quantized};
 }
 
+/// The layout of a Megatron source; it says something in per-rank files.
+Result<ParallelLayout> Compilation::sourceLayout() const {
+  ParallelLayout source;
+  if (checkpoint.format != Format::TorchRanks)
+    return source;
+  Result<Json> common = parseJson(checkpoint.argsJson, checkpoint.root);
+  if (!common)
+    return std::unexpected(common.error());
+  Result<RankSizes> sizes = readRankSizes(*common, checkpoint.root);
+  if (!sizes)
+    return std::unexpected(sizes.error());
+  static_cast<ParallelSizes &>(source) = *sizes;
+  return source;
+}
+
+bool Compilation::bindFromMegatron() {
+  Result<ParallelLayout> source = sourceLayout();
+  if (!source)
+    return fail(source.error());
+  if (direction == Direction::Export) {
+    layout = *source;
+    binding = bindExport(bindInput(layout), diagnostics);
+    return true;
+  }
+  layout = makeLayout(options, model, diagnostics);
+  Reshard reshard = bindReshard(bindInput(*source), layout, diagnostics);
+  model = std::move(reshard.model);
+  binding = std::move(reshard.binding);
+  return true;
+}
+
 bool Compilation::bind() {
   checkNumbering(model, diagnostics);
   if (direction == Direction::Import) {
     layout = makeLayout(options, model, diagnostics);
-    binding = bindImport(bindInput(), diagnostics);
-    if (options.format != "torch")
-      checkStackedDTypes(model, binding, diagnostics);
-  } else {
-    if (checkpoint.format == Format::TorchRanks) {
-      Result<Json> common = parseJson(checkpoint.argsJson, checkpoint.root);
-      if (!common)
-        return fail(common.error());
-      Result<RankSizes> sizes = readRankSizes(*common, checkpoint.root);
-      if (!sizes)
-        return fail(sizes.error());
-      static_cast<ParallelSizes &>(layout) = *sizes;
-    }
-    binding = bindExport(bindInput(), diagnostics);
+    binding = bindImport(bindInput(layout), diagnostics);
+  } else if (!bindFromMegatron()) {
+    return false;
   }
+  if (direction != Direction::Export && options.format != "torch")
+    checkStackedDTypes(model, binding, diagnostics);
   notes.insert(notes.end(), binding.notes.begin(), binding.notes.end());
   if (diagnostics.hasErrors())
     return false;
@@ -244,7 +293,7 @@ std::vector<ShardLayout> Compilation::proofSizes() const {
 }
 
 Result<std::string> Compilation::proof(bool json) const {
-  if (direction == Direction::Export)
+  if (direction != Direction::Import)
     return mbc::fail("--proof shows the way to Megatron and back: name the "
                      "Hugging Face checkpoint");
   return (json ? proofJson : proofText)(model, binding, roundTrips,
@@ -293,10 +342,11 @@ std::string Compilation::summary() const {
     instances += bound.instances.size();
   return fmt::format(
       "{}: {} tensors in {} files, {} rules in {} classes; names, shapes, "
-      "dtypes, divisions and the round trip hold{}\n",
+      "dtypes, divisions{} hold{}\n",
       model.name, checkpoint.tensors.size(), checkpoint.files.size(), instances,
       binding.classes.size(),
-      direction == Direction::Import ? " at " + layout.toString() : "");
+      direction == Direction::Reshard ? "" : " and the round trip",
+      direction == Direction::Export ? "" : " at " + layout.toString());
 }
 
 } // namespace mbc::compiler

@@ -5,6 +5,7 @@
 #include "compiler/Binding/QuantizedTargets.h"
 #include "compiler/Target/PlanWriter.h"
 #include "dsl/Parse.h"
+#include "runtime/Json.h"
 
 #include <memory>
 #include <optional>
@@ -60,6 +61,7 @@ public:
 
 private:
   bool open();
+  bool chooseDirection();
   bool optionsApply();
   bool openConfig();
   bool readsQuantization();
@@ -74,10 +76,13 @@ private:
   bool bind();
   bool fail(Error error);
 
-  BindInput bindInput() const;
+  Result<ParallelLayout> sourceLayout() const;
+  bool bindFromMegatron();
+  BindInput bindInput(const ParallelLayout &megatron) const;
   ShardLayout shardLayout() const;
   std::vector<RuleClass> ruleClasses() const;
   std::vector<ShardLayout> proofSizes() const;
+  Json sourceArgs() const;
   std::string commonJson() const;
   Options chosenOptions() const;
   bool openQuantized();
@@ -85,8 +90,12 @@ private:
   Result<void> keepOriginals(PlanContent &content, Target &target) const;
   Result<Target> placeTarget(const TensorProgram &program) const;
   void addImportSidecars(PlanContent &content, std::string recordText) const;
+  Result<void> addReshardSidecars(PlanContent &content, Target &target) const;
+  Result<void> addHfSidecars(PlanContent &content,
+                             const std::string &folder) const;
   Result<void> addExportSidecars(PlanContent &content,
                                  const Target &target) const;
+  Result<void> addMegatronFiles(PlanContent &content) const;
   std::vector<std::pair<std::string, std::string>> copiesToMake() const;
 
   Options options;
@@ -101,8 +110,8 @@ private:
   ParallelLayout layout;
   Record record;
   bool hasRecord = false;
-  QuantizedTargets quantized; ///< export: what --quant asks for
-  std::optional<Checkpoint> originals;
+  QuantizedTargets quantized;          ///< export: what --quant asks for
+  std::optional<Checkpoint> originals; ///< of a Megatron source, if needed
   uint32_t firstOriginal = 0; ///< its tensors among the checkpoint's; in `plan`
   Binding binding;
   std::vector<RoundTrip> roundTrips; ///< import: one a class

@@ -18,14 +18,22 @@
 
 namespace mbc::compiler {
 
+/// The arguments that a Megatron source was made with; null if none are there.
+Json Compilation::sourceArgs() const {
+  if (checkpoint.format == Format::Safetensors || checkpoint.argsJson.empty())
+    return nullptr;
+  Result<Json> common = parseJson(checkpoint.argsJson, checkpoint.root);
+  return common ? common->value("args", Json()) : Json();
+}
+
 /// What Megatron reads beside the tensors: args and how keys are spelt.
 std::string Compilation::commonJson() const {
   Json common;
   common["args"] = megatronArgs(
       model, layout, options, dtypeOption(options.dtype).value_or(facts.dtype),
-      binding.paddedVocab);
+      binding.paddedVocab, sourceArgs());
   common["checkpoint_version"] = 3.0;
-  common["iteration"] = 0;
+  common["iteration"] = options.iteration;
   common["num_floating_point_operations_so_far"] = 0;
   common["content_metadata"] = {{"singleton_local_shards", false},
                                 {"chained_optim_avoid_prefix", true}};
@@ -120,19 +128,39 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
   if (target.files.size() > 1)
     content.sidecars.push_back(
         {"model.safetensors.index.json", weightIndex(target), ""});
-  if (!hfSidecarRoot.empty()) {
-    // A folder beside the source: the plan has to bring its files along.
-    for (const std::string &name : hfSidecars) {
-      Result<std::string> bytes = readWholeFile(hfSidecarRoot + "/" + name);
-      if (!bytes)
-        return std::unexpected(bytes.error());
-      content.sidecars.push_back({name, std::move(*bytes), ""});
-    }
+  return addHfSidecars(content, "");
+}
+
+/// The Hugging Face files that travel with a Megatron source, into `folder`.
+Result<void> Compilation::addHfSidecars(PlanContent &content,
+                                        const std::string &folder) const {
+  if (hfSidecarRoot.empty()) {
+    for (const std::string &name : checkpoint.sidecars)
+      content.copies.emplace_back("mbc/hf/" + name, folder + name);
     return {};
   }
-  for (const std::string &name : checkpoint.sidecars)
-    content.copies.emplace_back("mbc/hf/" + name, name);
+  // A folder beside the source: the plan has to bring its files along.
+  for (const std::string &name : hfSidecars) {
+    Result<std::string> bytes = readWholeFile(hfSidecarRoot + "/" + name);
+    if (!bytes)
+      return std::unexpected(bytes.error());
+    content.sidecars.push_back({folder + name, std::move(*bytes), ""});
+  }
   return {};
+}
+
+/// Everything that an import left beside the tensors goes along as it is.
+Result<void> Compilation::addReshardSidecars(PlanContent &content,
+                                             Target &target) const {
+  if (hasRecord)
+    content.sidecars.push_back({"mbc/record.json", checkpoint.recordJson, ""});
+  content.sidecars.push_back({"mbc/hf/config.json", configText, ""});
+  if (originals)
+    if (Result<void> carried =
+            carryOriginals(checkpoint, firstOriginal, target, content);
+        !carried)
+      return carried;
+  return addHfSidecars(content, "mbc/hf/");
 }
 
 /// Whether config.json says already how the target is quantised: weights leave
@@ -170,8 +198,8 @@ Result<flatbuffers::DetachedBuffer> Compilation::plan() {
   };
   auto record = [&] {
     if (direction == Direction::Import)
-      recordText = writeRecord(bindInput(), binding, dsl::header(*spec).name,
-                               dsl::bundle(*spec));
+      recordText = writeRecord(bindInput(layout), binding,
+                               dsl::header(*spec).name, dsl::bundle(*spec));
   };
   tbb::parallel_invoke(compile, record);
   if (!program)
@@ -194,34 +222,47 @@ Result<flatbuffers::DetachedBuffer> Compilation::plan() {
     content.inputs.push_back("config.json");
   else if (checkpoint.format == Format::TorchDist)
     content.inputs.push_back(".metadata");
+  Result<void> added;
   if (direction == Direction::Export) {
     content.format = Format::Safetensors;
     content.summary = "Hugging Face safetensors";
-    if (Result<void> added = addExportSidecars(content, *target); !added)
-      return std::unexpected(added.error());
-    return writePlan(content, checkpoint, binding, *program, *target);
+    added = addExportSidecars(content, *target);
+  } else if (direction == Direction::Reshard) {
+    added = addReshardSidecars(content, *target);
+  } else {
+    addImportSidecars(content, std::move(recordText));
+    if (options.quant == "keep")
+      added = keepOriginals(content, *target);
   }
-  bool ranks = options.format == "torch";
+  if (added && direction != Direction::Export)
+    added = addMegatronFiles(content);
+  if (!added)
+    return std::unexpected(added.error());
+  return writePlan(content, checkpoint, binding, *program, *target);
+}
+
+/// What a Megatron target holds beside its tensors, and where it is published.
+Result<void> Compilation::addMegatronFiles(PlanContent &content) const {
+  const bool ranks = options.format == "torch";
   content.format = ranks ? Format::TorchRanks : Format::TorchDist;
+  content.iteration = options.iteration;
   content.summary = fmt::format(
       "Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
-  addImportSidecars(content, std::move(recordText));
-  if (options.quant == "keep")
-    if (Result<void> kept = keepOriginals(content, *target); !kept)
-      return std::unexpected(kept.error());
-  if (!ranks) {
-    std::string common = commonJson();
-    Result<std::string> file = commonFile(common),
-                        object = commonObject(common);
-    if (!file || !object)
-      return std::unexpected(!file ? file.error() : object.error());
-    content.sidecars.push_back({"common.pt", std::move(*file), ""});
+  if (ranks)
+    return {};
+  const std::string common = commonJson();
+  Result<std::string> file = commonFile(common), object = commonObject(common);
+  if (!file || !object)
+    return std::unexpected(!file ? file.error() : object.error());
+  content.sidecars.push_back({"common.pt", std::move(*file), ""});
+  content.sidecars.push_back(
+      {"__0_1.distcp", std::move(*object), "common_state/shard_0_1"});
+  content.sidecars.push_back(
+      {"metadata.json", std::string(torchDistMarker()), ""});
+  if (options.iteration != 0)
     content.sidecars.push_back(
-        {"__0_1.distcp", std::move(*object), "common_state/shard_0_1"});
-    content.sidecars.push_back(
-        {"metadata.json", std::string(torchDistMarker()), ""});
-  }
-  return writePlan(content, checkpoint, binding, *program, *target);
+        {std::string(trainStateName), trainState(options.iteration), ""});
+  return {};
 }
 
 } // namespace mbc::compiler

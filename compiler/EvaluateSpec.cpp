@@ -36,7 +36,7 @@ static std::string namedSpec(const std::string &spec,
 bool Compilation::evaluateSpec() {
   std::string directory = specDirectory(options.specPath);
   std::string path = namedSpec(options.spec, directory);
-  if (path.empty() && direction == Direction::Export)
+  if (path.empty() && direction != Direction::Import)
     path = specOfLayout(directory);
   if (path.empty())
     path = findSpec(facts, directory, notes, diagnostics);
@@ -124,13 +124,13 @@ dsl::NameOracle Compilation::nameOracle() const {
     oracle.preferredForms.push_back(formName(options.hfExperts));
   for (const std::string &form : options.forms)
     oracle.preferredForms.push_back(formName(form));
-  if (direction == Direction::Export)
+  if (direction != Direction::Import)
     oracle.recordedForms = record.forms;
   if (!options.quant.empty())
     oracle.recordedForms.insert(oracle.recordedForms.end(),
                                 record.quantizedForms.begin(),
                                 record.quantizedForms.end());
-  if (hasRecord && direction == Direction::Export)
+  if (hasRecord && direction != Direction::Import)
     oracle.recorded = [this](std::string_view name) {
       return record.find(name) != nullptr;
     };

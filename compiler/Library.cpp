@@ -38,6 +38,7 @@ static Options optionsOf(const mbc_compile_options &given) {
   options.spec = text(given.spec);
   options.specPath = text(given.spec_path);
   options.config = text(given.config);
+  options.to = text(given.to);
   options.format = text(given.format);
   options.experts = text(given.experts);
   options.hfExperts = text(given.hf_experts);
@@ -58,6 +59,7 @@ static Options optionsOf(const mbc_compile_options &given) {
   options.lastStageLayers = given.last_stage_layers;
   options.vocabDivisor = given.vocab_divisor;
   options.maxShardSize = given.max_shard_size;
+  options.iteration = given.iteration;
   return options;
 }
 

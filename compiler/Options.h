@@ -18,6 +18,8 @@ struct Options {
   int64_t firstStageLayers = 0, lastStageLayers = 0;
   int64_t vocabDivisor = 0;
   int64_t maxShardSize = 0; ///< bytes
+  std::string to;           ///< "megatron": a Megatron source is resharded
+  int64_t iteration = 0;    ///< 0: a `release`
 };
 
 } // namespace mbc::compiler

@@ -15,7 +15,9 @@
 /// RuleClass, what comes out is a FusedClass.
 namespace mbc::compiler {
 
-enum class Direction : uint8_t { Import, Export };
+/// From Hugging Face to Megatron, back, and from Megatron to Megatron: there
+/// the right side of a rule is its left side, as the source stores it.
+enum class Direction : uint8_t { Import, Export, Reshard };
 
 /// The scales of a quantised tensor, both as matrices whose rows are all but
 /// the last axis: element (i, j) is multiplied by scale[i / blockRows, j /

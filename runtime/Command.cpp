@@ -66,6 +66,7 @@ void CommandLine::addConvert() {
       add("convert", "Convert a checkpoint: plan and run in one",
           "  mbc convert Qwen3-8B qwen3-megatron --tp 2 --pp 2\n"
           "  mbc convert qwen3-megatron Qwen3-8B-again\n"
+          "  mbc convert qwen3-megatron qwen3-tp8 --to megatron --tp 8\n"
           "The direction follows from SRC. --dry-run shows what would be "
           "written.");
   command->add_option("SRC", compile_.source, "Checkpoint directory")

@@ -61,6 +61,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.spec = orNull(spec);
   options.spec_path = orNull(specPath);
   options.config = orNull(config);
+  options.to = orNull(to);
   options.format = orNull(format);
   options.experts = orNull(experts);
   options.hf_experts = orNull(hfExperts);
@@ -78,6 +79,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.first_stage_layers = firstStageLayers;
   options.last_stage_layers = lastStageLayers;
   options.vocab_divisor = vocabDivisor;
+  options.iteration = iteration;
   if (Result<uint64_t> size = parseSize(maxShardSize); size)
     options.max_shard_size = static_cast<int64_t>(*size);
   options.graph_stage = orNull(graphStage);
@@ -137,6 +139,13 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
       .add_option("--pipeline-layout", options.pipelineLayout,
                   "Uneven pipelines, as Megatron writes them")
       ->group("Layout of a Megatron target");
+  number("--iteration", options.iteration,
+         "Publish a torch_dist as this iteration (default: as a release)");
+  command
+      .add_option("--to", options.to,
+                  "megatron: a Megatron source goes to Megatron again, in "
+                  "another layout or format (default: hf)")
+      ->check(IsMember({"megatron", "hf"}));
   if (withFormat)
     command
         .add_option("--format", options.format,

@@ -17,12 +17,13 @@ struct OutputOptions {
 
 /// What the compiler is asked for, as typed.
 struct CompileOptions {
-  std::string source, spec, specPath, config, format, experts, hfExperts;
+  std::string source, spec, specPath, config, to, format, experts, hfExperts;
   std::string forms;
   std::string dtype, quant, copies, hfConfig, pipelineLayout;
   std::string graphStage = "rules", graphFormat = "mlir";
   int64_t tp = 0, pp = 0, vpp = 0, ep = 0, etp = 0;
   int64_t firstStageLayers = 0, lastStageLayers = 0, vocabDivisor = 0;
+  int64_t iteration = 0;
   std::string maxShardSize;
   bool proof = false;
 

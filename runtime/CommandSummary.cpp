@@ -23,15 +23,26 @@ const char *formatName(const plan::Plan &plan) {
   return "unknown";
 }
 
+const char *directionName(const plan::Plan &plan) {
+  switch (plan.direction()) {
+  case plan::Direction_Import:
+    return "import";
+  case plan::Direction_Export:
+    return "export";
+  case plan::Direction_Reshard:
+    return "reshard";
+  }
+  return "unknown";
+}
+
 /// "llama: Hugging Face to Megatron (torch_dist), TP 2, PP 2".
 std::string headline(const plan::Plan &plan) {
-  bool import = plan.direction() == plan::Direction_Import;
-  std::string text =
-      fmt::format("{}: {} to {}", textOr(plan.family(), "unnamed family"),
-                  import ? "Hugging Face" : "Megatron",
-                  plan.format() == plan::TargetFormat_Safetensors
-                      ? "Hugging Face"
-                      : fmt::format("Megatron ({})", formatName(plan)));
+  std::string text = fmt::format(
+      "{}: {} to {}", textOr(plan.family(), "unnamed family"),
+      plan.direction() == plan::Direction_Import ? "Hugging Face" : "Megatron",
+      plan.format() == plan::TargetFormat_Safetensors
+          ? "Hugging Face"
+          : fmt::format("Megatron ({})", formatName(plan)));
   std::string layout = textOr(plan.summary(), "");
   return layout.empty() ? text : text + ", " + layout;
 }
@@ -45,8 +56,7 @@ std::vector<std::string> planNotes(const plan::Plan &plan) {
 
 nlohmann::ordered_json headJson(const plan::Plan &plan) {
   return {{"family", textOr(plan.family(), "")},
-          {"direction",
-           plan.direction() == plan::Direction_Import ? "import" : "export"},
+          {"direction", directionName(plan)},
           {"format", formatName(plan)},
           {"layout", textOr(plan.summary(), "")}};
 }

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define MBC_COMPILER_ABI 4
+#define MBC_COMPILER_ABI 5
 
 /// The options of convert, compile and check, as given on the command line.
 /// A null string or a zero number means "not given".
@@ -18,6 +18,7 @@ struct mbc_compile_options {
   const char *spec;   ///< --spec FILE
   const char *spec_path;  ///< --spec-path DIR; the shipped specs if null
   const char *config;     ///< --config FILE, for a spec without a checkpoint
+  const char *to;         ///< "megatron", "hf"
   const char *format;     ///< "torch_dist", "torch", "hf"
   const char *experts;    ///< "grouped", "sequential"
   const char *hf_experts; ///< "per-expert", "fused"
@@ -31,6 +32,7 @@ struct mbc_compile_options {
   int64_t first_stage_layers, last_stage_layers;
   int64_t vocab_divisor;    ///< --make-vocab-size-divisible-by
   int64_t max_shard_size;   ///< bytes
+  int64_t iteration;        ///< 0: a release
   const char *graph_stage;  ///< graph only: "rules", "fused"
   const char *graph_format; ///< graph only: "mlir", "dot"
   int32_t verbose;          ///< check -v: the mapping as understood

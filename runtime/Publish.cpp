@@ -3,6 +3,7 @@
 #include "runtime/Plan.h"
 #include "runtime/RunLock.h"
 #include "runtime/TargetFiles.h"
+#include "runtime/TorchDistWriter.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace {
 constexpr std::string_view partialName = ".mbc-partial";
 constexpr std::string_view lockName = "lock";
 constexpr std::string_view trackerName = "latest_checkpointed_iteration.txt";
-constexpr std::string_view iterationName = "release";
+constexpr std::string_view trainTrackerName = "latest_train_state.pt";
 constexpr std::string_view indexName = "model.safetensors.index.json";
 constexpr std::string_view configName = "config.json";
 
@@ -87,6 +88,18 @@ Result<void> syncTree(const fs::path &root) {
       if (Result<void> synced = syncDirectory(entry.path().string()); !synced)
         return synced;
   return syncDirectory(root.string());
+}
+
+/// Writes beside it and renames.
+Result<void> replaceFile(const fs::path &path, std::string_view bytes) {
+  const std::string temporary =
+      (path.parent_path() / fmt::format(".{}.mbc", path.filename().string()))
+          .string();
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  if (auto written = writeWholeFile(temporary, bytes); !written)
+    return written;
+  return renamePath(temporary, path.string());
 }
 
 } // namespace
@@ -184,9 +197,11 @@ Result<void> Publication::copy(const std::string &from,
 }
 
 std::string Publication::where() const {
-  return plan_->format() == plan::TargetFormat_Safetensors
-             ? target_
-             : joinPath(target_, iterationName);
+  if (plan_->format() == plan::TargetFormat_Safetensors)
+    return target_;
+  return joinPath(target_, plan_->iteration() == 0
+                               ? "release"
+                               : fmt::format("iter_{:07}", plan_->iteration()));
 }
 
 Result<void> Publication::publish(bool sync) {
@@ -233,16 +248,24 @@ Result<void> Publication::publishMegatron(bool sync) {
   if (sync)
     if (Result<void> synced = syncDirectory(target_); !synced)
       return synced;
-  std::string temporary =
-      joinPath(target_, "." + std::string(trackerName) + ".mbc");
-  fs::remove(temporary, error);
-  if (auto written = writeWholeFile(temporary, iterationName); !written)
-    return written;
-  if (auto moved = renamePath(temporary, joinPath(target_, trackerName));
-      !moved)
-    return moved;
+  if (auto pointed = publishTrackers(release); !pointed)
+    return pointed;
   published_ = true;
   return sync ? syncDirectory(target_) : Result<void>{};
+}
+
+/// Megatron-LM's tracker last, as it is the one that every reader follows.
+Result<void> Publication::publishTrackers(const std::string &folder) {
+  if (plan_->iteration() == 0)
+    return replaceFile(joinPath(target_, trackerName), "release");
+  Result<std::string> state = readWholeFile(joinPath(folder, trainStateName));
+  if (!state)
+    return std::unexpected(state.error());
+  if (auto written = replaceFile(joinPath(target_, trainTrackerName), *state);
+      !written)
+    return written;
+  return replaceFile(joinPath(target_, trackerName),
+                     std::to_string(plan_->iteration()));
 }
 
 Result<void> Publication::publishHuggingFace(bool sync) {

@@ -13,7 +13,7 @@ namespace mbc {
 ///
 ///   begin      DST/.mbc-partial/ exists and is locked
 ///   stage      files are written below it, all synced
-///   publish    Megatron: renamed to DST/release, then the tracker
+///   publish    Megatron: renamed to DST/release or iter_*, then trackers
 ///              HF: weights, sidecars, config.json, the index last
 ///
 /// Destroyed before `publish` has succeeded, it removes what it made. Not
@@ -48,6 +48,7 @@ private:
   Publication(const plan::Plan &plan, std::string target);
   Result<void> lock(bool force);
   Result<void> publishMegatron(bool sync);
+  Result<void> publishTrackers(const std::string &folder);
   Result<void> publishHuggingFace(bool sync);
   Result<void> moveInto(const std::string &directory, const std::string &path);
 

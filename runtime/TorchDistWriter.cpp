@@ -234,6 +234,32 @@ std::string extraStateObject() {
   return archiveBytes("archive", std::move(out).finish(), {&empty, 1});
 }
 
+std::string trainState(int64_t iteration) {
+  PickleWriter out;
+  std::vector<std::string> storages;
+  out.emptyDict();
+  out.mark();
+  auto item = [&](std::string_view name, DType dtype, const auto &value) {
+    out.text(name);
+    out.tensor(std::to_string(storages.size()), dtype, {});
+    storages.emplace_back(reinterpret_cast<const char *>(&value),
+                          sizeof(value));
+  };
+  const int64_t none = 0;
+  const float operations = 0;
+  const bool yes = true;
+  item("step", DType::I64, iteration);
+  for (const char *samples : {"consumed_train_samples", "skipped_train_samples",
+                              "consumed_valid_samples"})
+    item(samples, DType::I64, none);
+  item("floating_point_operations_so_far", DType::F32, operations);
+  for (const char *stage : {"do_train", "do_valid", "do_test"})
+    item(stage, DType::BOOL, yes);
+  out.setItems();
+  std::vector<std::string_view> bytes(storages.begin(), storages.end());
+  return archiveBytes("archive", std::move(out).finish(), bytes);
+}
+
 Result<std::string> commonFile(std::string_view commonJson) {
   PickleWriter out;
   if (auto good = writeCommonState(out, commonJson); !good)

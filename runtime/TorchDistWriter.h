@@ -45,6 +45,11 @@ std::string torchDistMetadata(std::span<const TorchDistTensor> tensors,
 /// The file `metadata.json`.
 std::string_view torchDistMarker();
 
+/// The file `train_state.pt`, which Megatron-Bridge reads of a checkpoint and,
+/// as `latest_train_state.pt`, of its root: the iteration, no samples.
+inline constexpr std::string_view trainStateName = "train_state.pt";
+std::string trainState(int64_t iteration);
+
 /// The content of a `..._extra_state` object: an archive of a list with one
 /// empty uint8 tensor.
 std::string extraStateObject();

@@ -111,4 +111,14 @@ void requireZeros(const Checkpoint &checkpoint,
 Binding bindImport(const BindInput &input, dsl::Diagnostics &diagnostics);
 Binding bindExport(const BindInput &input, dsl::Diagnostics &diagnostics);
 
+/// Megatron's tensors in another layout or format: a rule a tensor, which says
+/// that it equals itself, and what is bound to these rules.
+struct Reshard {
+  dsl::Model model;
+  Binding binding; ///< points into the model
+};
+/// `input.layout` is the source's, `target` what is asked for.
+Reshard bindReshard(const BindInput &input, const ParallelLayout &target,
+                    dsl::Diagnostics &diagnostics);
+
 } // namespace mbc::compiler

@@ -16,8 +16,8 @@ class ClassExporter {
 public:
   ClassExporter(const RuleClass &rule, Direction direction,
                 TensorProgram &program, std::vector<FusedOp> &bodies)
-      : sources(direction == Direction::Import ? rule.hf : rule.megatron),
-        targets(direction == Direction::Import ? rule.megatron : rule.hf),
+      : sources(direction == Direction::Export ? rule.megatron : rule.hf),
+        targets(direction == Direction::Export ? rule.hf : rule.megatron),
         program(program), bodies(bodies) {}
 
   FusedClass run(RuleOp rule) {

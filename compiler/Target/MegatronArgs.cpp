@@ -1,5 +1,7 @@
 #include "compiler/Target/MegatronArgs.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
@@ -22,11 +24,16 @@ static Json toJson(const dsl::Value &value) {
   return nullptr;
 }
 
-Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
-                  const Options &options, DType dtype, int64_t paddedVocab) {
-  Json args = Json::object();
-  for (const dsl::ConfigField &field : model.config)
-    args[field.name] = toJson(field.value);
+/// Numbers, words and lists of them: what every reader of a checkpoint can
+/// take. Objects of Megatron's classes are of no use without it.
+static bool isPlain(const Json &value) {
+  return !value.is_object() &&
+         (!value.is_array() || std::ranges::all_of(value, isPlain));
+}
+
+/// What the layout, and what was written in it, makes of the arguments.
+static void setLayout(Json &args, const dsl::Model &model,
+                      const ParallelLayout &layout, const Options &options) {
   if (!layout.pattern.empty())
     args[model.patternField] = layout.pattern;
   args["tensor_model_parallel_size"] = layout.tp;
@@ -48,14 +55,44 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
                                                  : Json(nullptr);
   if (layout.pattern.empty() && !options.pipelineLayout.empty())
     args["pipeline_model_parallel_layout"] = options.pipelineLayout;
+  args["ckpt_format"] = options.format == "torch" ? "torch" : "torch_dist";
+}
+
+/// The layout of a source says nothing of the target's.
+static void takeSource(Json &args, const Json &source) {
+  static constexpr std::array layoutOnly = {
+      "pipeline_model_parallel_layout",
+      "account_for_embedding_in_pipeline_split",
+      "account_for_loss_in_pipeline_split",
+      "num_virtual_stages_per_pipeline_rank",
+      "rank",
+      "local_rank"};
+  for (const auto &[name, value] : source.items())
+    if (isPlain(value) &&
+        std::ranges::find(layoutOnly, name) == layoutOnly.end())
+      args[name] = value;
+}
+
+Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
+                  const Options &options, DType dtype, int64_t paddedVocab,
+                  const Json &sourceArgs) {
+  Json args = Json::object();
+  for (const dsl::ConfigField &field : model.config)
+    args[field.name] = toJson(field.value);
+  const bool hasDType =
+      sourceArgs.contains("params_dtype") && options.dtype.empty();
+  if (sourceArgs.is_object())
+    takeSource(args, sourceArgs);
+  setLayout(args, model, layout, options);
   args["padded_vocab_size"] = paddedVocab;
   args["vocab_size"] = model.vocabSize;
   args["make_vocab_size_divisible_by"] =
       options.vocabDivisor != 0 ? options.vocabDivisor : model.vocabMultiple;
-  args["ckpt_format"] = options.format == "torch" ? "torch" : "torch_dist";
-  args["bf16"] = dtype == DType::BF16;
-  args["fp16"] = dtype == DType::F16;
-  args["params_dtype"] = "torch." + std::string(torchName(dtype));
+  if (!hasDType) {
+    args["bf16"] = dtype == DType::BF16;
+    args["fp16"] = dtype == DType::F16;
+    args["params_dtype"] = "torch." + std::string(torchName(dtype));
+  }
   // The checkpoint holds weights only.
   args["no_save_optim"] = true;
   args["no_save_rng"] = true;

@@ -7,8 +7,10 @@
 namespace mbc::compiler {
 
 /// The `args` that Megatron reads from a checkpoint: the spec's `config` block
-/// plus what follows from layout, dtype and vocabulary.
+/// plus what follows from layout, dtype and vocabulary. Of a Megatron source,
+/// its own arguments come before the spec's: training may have changed them.
 Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
-                  const Options &options, DType dtype, int64_t paddedVocab);
+                  const Options &options, DType dtype, int64_t paddedVocab,
+                  const Json &sourceArgs);
 
 } // namespace mbc::compiler

@@ -140,6 +140,26 @@ uint32_t appendOriginals(const Checkpoint &originals, Checkpoint &megatron) {
   return firstTensor;
 }
 
+Result<void> carryOriginals(const Checkpoint &megatron, uint32_t first,
+                            Target &target, PlanContent &content) {
+  const std::vector<StoredTensor> &tensors = megatron.tensors;
+  for (size_t at = first; at != tensors.size();) {
+    const uint32_t file = tensors[at].pieces.front().file;
+    FileOfOriginals originals(megatron, target);
+    for (; at != tensors.size() && tensors[at].pieces.front().file == file;
+         ++at)
+      originals.add(at);
+    const std::string &path = megatron.files[file].path;
+    if (Result<void> done =
+            originals.finish(path.substr(originalsFolder.size() + 1));
+        !done)
+      return done;
+  }
+  for (const char *name : {"config.json", "model.safetensors.index.json"})
+    content.copies.emplace_back(inFolder(name), inFolder(name));
+  return {};
+}
+
 std::string weightIndex(const Target &target, size_t firstItem,
                         std::string_view folder) {
   uint64_t total = 0;

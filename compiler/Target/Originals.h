@@ -21,6 +21,11 @@ Result<std::optional<Checkpoint>> openOriginals(const Checkpoint &megatron);
 /// which names no longer matter. The number of the first tensor.
 uint32_t appendOriginals(const Checkpoint &originals, Checkpoint &megatron);
 
+/// Megatron to Megatron: these go along as they are, `first` from
+/// `appendOriginals`.
+Result<void> carryOriginals(const Checkpoint &megatron, uint32_t first,
+                            Target &target, PlanContent &content);
+
 /// The text of model.safetensors.index.json for tensors of the target from
 /// item `firstItem` on; files are named relative to the index, in `folder`.
 std::string weightIndex(const Target &target, size_t firstItem = 0,

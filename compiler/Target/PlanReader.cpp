@@ -22,6 +22,8 @@ std::string writeOptions(const Options &options, const Checkpoint &checkpoint) {
             {"first_stage_layers", options.firstStageLayers},
             {"last_stage_layers", options.lastStageLayers},
             {"vocab_divisor", options.vocabDivisor},
+            {"to", options.to},
+            {"iteration", options.iteration},
             {"source_format", static_cast<int>(checkpoint.format)},
             {"source_args", checkpoint.argsJson}};
   return json.dump();
@@ -45,6 +47,8 @@ static Options optionsOf(const Json &json) {
   options.firstStageLayers = number("first_stage_layers");
   options.lastStageLayers = number("last_stage_layers");
   options.vocabDivisor = number("vocab_divisor");
+  options.to = text("to");
+  options.iteration = number("iteration");
   return options;
 }
 

@@ -202,14 +202,14 @@ private:
 
   const std::vector<OperandType> &
   sourceOperands(const BoundClass &bound) const {
-    return binding.direction == Direction::Import ? bound.type.hf
-                                                  : bound.type.megatron;
+    return binding.direction == Direction::Export ? bound.type.megatron
+                                                  : bound.type.hf;
   }
 
   const std::vector<OperandType> &
   targetOperands(const BoundClass &bound) const {
-    return binding.direction == Direction::Import ? bound.type.megatron
-                                                  : bound.type.hf;
+    return binding.direction == Direction::Export ? bound.type.hf
+                                                  : bound.type.megatron;
   }
 
   /// Where an input's reference stands among those of an instance.
@@ -396,14 +396,13 @@ private:
     auto notesAt = builder.CreateVector(stringsOf(content.notes));
     auto modulesAt = builder.CreateVector(deviceModules);
     plan::PlanBuilder all(builder);
-    all.add_direction(content.direction == Direction::Import
-                          ? plan::Direction_Import
-                          : plan::Direction_Export);
+    all.add_direction(static_cast<plan::Direction>(content.direction));
     all.add_format(content.format == Format::TorchDist
                        ? plan::TargetFormat_TorchDist
                    : content.format == Format::TorchRanks
                        ? plan::TargetFormat_TorchRanks
                        : plan::TargetFormat_Safetensors);
+    all.add_iteration(content.iteration);
     all.add_family(family);
     all.add_summary(summary);
     all.add_source_files(sourceFilesAt);

@@ -20,6 +20,7 @@ struct PlanContent {
   Direction direction = Direction::Import;
   Format format = Format::TorchDist;
   std::string family, summary;
+  int64_t iteration = 0; ///< of a Megatron target; 0: a release
   std::vector<PlanSidecar> sidecars;
   std::vector<std::pair<std::string, std::string>> copies; ///< source, target
   /// Files beside the tensors' that the plan was made from; the run refuses

@@ -10,7 +10,7 @@ void buildPipeline(OpPassManager &passes, Direction direction,
                    const ShardLayout &layout) {
   // A rule has no direction of its own; from here on it has one.
   MbOrientOptions orient;
-  orient.direction = direction == Direction::Import ? "import" : "export";
+  orient.direction = direction == Direction::Export ? "export" : "import";
   passes.addPass(createMbOrient(orient));
   // Both ends become what is stored: the source's parts ...
   passes.addPass(createMbAssemble());

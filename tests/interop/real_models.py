@@ -1,4 +1,5 @@
-"""Real GPTModels load what we wrote, and what they saved goes back to Hugging Face."""
+"""Real GPTModels load what we wrote; what they saved goes back to Hugging Face and into other layouts."""
+import argparse
 import filecmp
 import os
 import socket
@@ -8,7 +9,15 @@ import tempfile
 
 import product
 import reference
+import torch
 
+# What Megatron-Bridge wants in train_state.pt: every key, no axes.
+TRAIN_STATE = {
+    **dict.fromkeys(("step", "consumed_train_samples", "skipped_train_samples", "consumed_valid_samples"),
+                    (torch.int64, 0)),
+    "floating_point_operations_so_far": (torch.float32, 0),
+    **dict.fromkeys(("do_train", "do_valid", "do_test"), (torch.bool, 0)),
+}
 FIXTURES = ("llama", "qwen3", "qwen3_moe", "deepseek_v3")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -43,6 +52,32 @@ def load_ours(tp):
         ranks("load_into_gpt.py", tp, tp, *pairs)
 
 
+def read_archive(path):
+    """A small file of Megatron's, as its loader reads it."""
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        return torch.load(path, weights_only=True)
+
+
+def reshard(saved, target, *options):
+    """Their checkpoint in one rank's layout; says whether arguments and trackers are those of a loader."""
+    product.mbc("convert", saved, target, "--to", "megatron", "--iteration", 9, *options)
+    folder = os.path.join(target, "iter_0000009")
+    found = vars(read_archive(os.path.join(folder, "common.pt"))["args"])
+    given = vars(read_archive(os.path.join(saved, "iter_0000007", "common.pt"))["args"])
+    layout = {"tensor_model_parallel_size", "pipeline_model_parallel_size", "padded_vocab_size"}
+    if any(found[name] != 1 for name in layout - {"padded_vocab_size"}):
+        sys.exit(f"{target}: arguments of the source's layout: {found}")
+    changed = {name for name, value in given.items() if found.get(name) != value} - layout
+    if changed:
+        sys.exit(f"{target}: arguments that training had differ: {sorted(changed)}")
+    for state in (os.path.join(target, "latest_train_state.pt"), os.path.join(folder, "train_state.pt")):
+        state = read_archive(state)
+        kinds = {name: (value.dtype, value.ndim) for name, value in state.items()}
+        if state["step"] != 9 or kinds != TRAIN_STATE:
+            sys.exit(f"{target}: the train state is {state}")
+    return folder
+
+
 def export_theirs(tp, pp):
     with tempfile.TemporaryDirectory() as scratch:
         saved = {fixture: os.path.join(scratch, fixture, "saved") for fixture in FIXTURES}
@@ -50,6 +85,12 @@ def export_theirs(tp, pp):
         for fixture, folder in saved.items():
             count = compare_export(fixture, folder, os.path.join(scratch, fixture))
             print(f"{fixture}: saved by Megatron-Core at TP {tp}, PP {pp}, {count} tensors equal in Hugging Face form")
+        pairs = []
+        for fixture, folder in saved.items():
+            source = os.path.join(scratch, fixture, "hf")
+            pairs += [fixture, reshard(folder, os.path.join(scratch, fixture, "one"), "--hf-config", source,
+                                       "--make-vocab-size-divisible-by", 128)]
+        ranks("load_into_gpt.py", 1, 1, *pairs)
 
 
 def compare_export(fixture, saved, scratch):
