@@ -21,6 +21,7 @@ RuleClass placesOnly(const RuleClass &rule) {
       operand.dtype = rule.megatron.front().dtype;
       operand.scale.reset();
       operand.parts.clear();
+      operand.order = {};
     }
   return plain;
 }

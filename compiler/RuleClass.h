@@ -69,7 +69,8 @@ struct OperandType {
   Shape shape; ///< whole tensor; of Megatron: vocabulary rows padded
   std::optional<BlockScale> scale; ///< HF side only: `dtype` is the codes'
   std::vector<StoredPart>
-      parts; ///< source side only; empty: one part, the whole tensor
+      parts;   ///< source side only; empty: one part, the whole tensor
+  Shape order; ///< source side only: as in StoredTensor; empty: its own
   /// HF target only: how it is stored. `dtype` and `shape` are the values',
   /// which is all that the graph knows of.
   std::optional<Encoding> encoding;

@@ -52,6 +52,9 @@ struct StoredTensor {
   /// Row extents of the sections that the file stores apart (in_proj of KDA,
   /// GDN, Mamba; see KeyForm), in order; empty for every other tensor.
   std::span<const int64_t> sections;
+  /// The axes as they follow one another in the file, the outermost first,
+  /// where that is not their own order; such a tensor has one piece.
+  const Shape *order = nullptr;
 };
 
 /// A non-tensor entry of a torch_dist (`..._extra_state/shard_0_1`).

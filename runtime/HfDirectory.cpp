@@ -132,6 +132,8 @@ private:
       StoredPiece piece{number, tensor.offset,
                         store_->keep(Shape::zeros(tensor.shape.rank())),
                         added.shape};
+      if (!tensor.order.empty())
+        added.order = store_->keep(tensor.order);
       added.pieces = store_->keep(std::span(&std::as_const(piece), 1));
     }
     return stored;

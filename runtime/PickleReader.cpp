@@ -250,6 +250,7 @@ Result<void> PickleReader::run() {
     if (auto good = step(static_cast<uint8_t>(bytes_[next_++])); !good)
       return good;
   }
+  tree_.length_ = next_;
   return {};
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/PickleTensor.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace mbc {
 namespace {
@@ -26,16 +28,37 @@ std::optional<DType> dtypeOfStorage(std::string_view name) {
   return std::nullopt;
 }
 
-bool isContiguous(const Shape &shape, const Shape &strides) {
+/// The axes from the largest stride to the smallest; nothing if elements lie
+/// apart or over one another. Axes of one index may stand anywhere.
+std::optional<Shape> orderOf(const Shape &shape, const Shape &strides) {
   if (shape.rank() != strides.rank())
-    return false;
+    return std::nullopt;
+  std::vector<int64_t> order(shape.rank());
+  std::iota(order.begin(), order.end(), 0);
+  if (shape.elements() == 0)
+    return Shape(order);
+  std::ranges::stable_sort(order, std::greater(), [&](int64_t axis) {
+    return shape[axis] == 1 ? INT64_MAX : strides[axis];
+  });
   int64_t step = 1;
-  for (size_t dim = shape.rank(); dim-- != 0;) {
-    if (shape[dim] == 0)
-      return true;
-    if (shape[dim] != 1 && strides[dim] != step)
+  for (size_t at = order.size(); at-- != 0;) {
+    int64_t axis = order[at];
+    if (shape[axis] != 1 && strides[axis] != step)
+      return std::nullopt;
+    step *= shape[axis];
+  }
+  return Shape(order);
+}
+
+/// Whether only axes of one index have moved.
+bool isRowMajor(const Shape &shape, const Shape &order) {
+  int64_t last = -1;
+  for (int64_t axis : order) {
+    if (shape[axis] == 1)
+      continue;
+    if (axis < last)
       return false;
-    step *= shape[dim];
+    last = axis;
   }
   return true;
 }
@@ -82,7 +105,11 @@ Result<PickledTensor> readTensor(const PickleTree &tree, PickleValue value,
                 tensor);
   PickleValue idTuple = tree.items(arguments[0])[0];
   std::span<const PickleValue> id = tree.items(idTuple);
-  if (id.size() != 5 || tree.text(id[0]) != "storage")
+  // The older container adds a view of the storage, which nobody makes.
+  const bool isView = id.size() == 6 && id[5].kind != PickleKind::None;
+  if (id.size() < 5 || id.size() > 6 || isView ||
+      tree.text(id[0]) != "storage" || id[4].kind != PickleKind::Integer ||
+      id[4].integer < 0)
     return fail("{}: tensor {}: has an unknown kind of storage", origin,
                 tensor);
 
@@ -105,11 +132,15 @@ Result<PickledTensor> readTensor(const PickleTree &tree, PickleValue value,
   Result<Shape> strides = readShape(tree, arguments[3], origin, tensor);
   if (!shape || !strides)
     return std::unexpected(shape ? strides.error() : shape.error());
-  if (!isContiguous(*shape, *strides))
+  std::optional<Shape> order = orderOf(*shape, *strides);
+  if (!order)
     return fail("{}: tensor {}: is a view with strides {} of shape {}; save it "
                 "contiguous",
                 origin, tensor, toString(*strides), toString(*shape));
   read.shape = *shape;
+  if (!isRowMajor(*shape, *order))
+    read.order = *order;
+  read.storageElements = id[4].integer;
   if (arguments[1].kind != PickleKind::Integer || arguments[1].integer < 0)
     return fail("{}: tensor {}: has no storage offset", origin, tensor);
   read.storageOffset = arguments[1].integer;

@@ -48,6 +48,8 @@ class PickleTree {
 public:
   /// Reads protocols 2 to 5. Errors name `origin` and the byte offset.
   static Result<PickleTree> parse(std::string bytes, std::string_view origin);
+  /// How many bytes the pickle took of those that were given.
+  size_t length() const { return length_; }
 
   PickleValue root() const { return root_; }
 
@@ -87,6 +89,7 @@ private:
 
   std::shared_ptr<const std::string> bytes_;
   std::string origin_;
+  size_t length_ = 0;
   std::vector<PickleValue> pool_;
   std::vector<Container> containers_;
   std::vector<Name> globals_;

@@ -166,6 +166,50 @@ Result<void> BoxReader::stream(const TensorBox &box) {
   return {};
 }
 
+/// The elements of `tensor` in the order of its axes, of bytes in that of the
+/// file.
+std::vector<std::byte> inOwnOrder(const StoredTensor &tensor,
+                                  const std::vector<std::byte> &stored) {
+  const size_t rank = tensor.shape->rank(), width = byteSize(tensor.dtype);
+  Shape strides = Shape::zeros(rank); // of each axis, in elements of the file
+  int64_t step = 1;
+  for (size_t at = rank; at-- != 0;) {
+    strides[(*tensor.order)[at]] = step;
+    step *= (*tensor.shape)[(*tensor.order)[at]];
+  }
+  std::vector<std::byte> own(stored.size());
+  Shape index = Shape::zeros(rank);
+  for (size_t to = 0; to != own.size(); to += width) {
+    int64_t from = 0;
+    for (size_t axis = 0; axis != rank; ++axis)
+      from += index[axis] * strides[axis];
+    std::memcpy(&own[to], &stored[from * width], width);
+    for (size_t axis = rank; axis-- != 0;) {
+      if (++index[axis] < (*tensor.shape)[axis])
+        break;
+      index[axis] = 0;
+    }
+  }
+  return own;
+}
+
+/// Hands over the whole of a tensor whose axes have another order in the file.
+Result<void>
+streamReordered(const Checkpoint &checkpoint, const StoredTensor &tensor,
+                const std::function<void(std::span<const std::byte>)> &sink) {
+  const StoredPiece &piece = tensor.pieces.front();
+  auto file = InputFile::open(
+      joinPath(checkpoint.root, checkpoint.files[piece.file].path));
+  if (!file)
+    return std::unexpected(file.error());
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.shape->elements()) *
+                               byteSize(tensor.dtype));
+  if (auto read = file->readAt(piece.offset, bytes); !read)
+    return read;
+  sink(inOwnOrder(tensor, bytes));
+  return {};
+}
+
 } // namespace
 
 TensorBox wholeBox(const StoredTensor &tensor) {
@@ -176,7 +220,8 @@ Result<void>
 streamBox(const Checkpoint &checkpoint, const StoredTensor &tensor,
           const TensorBox &box,
           const std::function<void(std::span<const std::byte>)> &sink) {
-  return BoxReader(checkpoint, tensor, sink).stream(box);
+  return tensor.order ? streamReordered(checkpoint, tensor, sink)
+                      : BoxReader(checkpoint, tensor, sink).stream(box);
 }
 
 Result<std::string> hashBoxes(const Checkpoint &checkpoint,

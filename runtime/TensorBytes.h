@@ -16,7 +16,8 @@ struct TensorBox {
 TensorBox wholeBox(const StoredTensor &tensor);
 
 /// Hands the bytes of `box` to `sink`, row-major, in runs of at most 8 MiB. The
-/// tensor's pieces have to cover the box. Thread-safe.
+/// tensor's pieces have to cover the box. A tensor with an `order` is in memory
+/// as a whole, and so handed over whatever the box. Thread-safe.
 Result<void>
 streamBox(const Checkpoint &checkpoint, const StoredTensor &tensor,
           const TensorBox &box,

@@ -54,35 +54,33 @@ Result<RankContent> readRankFile(const std::string &path) {
   Result<InputFile> file = InputFile::open(path);
   if (!file)
     return std::unexpected(file.error());
-  Result<TorchArchive> archive = TorchArchive::open(*file, 0, file->size());
-  if (!archive)
-    return std::unexpected(archive.error());
-  Result<std::string> pickle = archive->pickle();
-  if (!pickle)
-    return std::unexpected(pickle.error());
-  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), path);
-  if (!tree)
-    return std::unexpected(tree.error());
+  Result<TorchFile> torch = TorchFile::open(*file);
+  if (!torch)
+    return std::unexpected(torch.error());
+  const PickleTree &tree = torch->tree();
   RankContent content;
   content.size = file->size();
-  Result<Json> common = commonState(*tree, tree->root());
+  Result<Json> common = commonState(tree, tree.root());
   if (!common)
     return std::unexpected(common.error());
   content.common = std::move(*common);
-  std::vector<PickleValue> models = modelChunks(*tree);
+  std::vector<PickleValue> models = modelChunks(tree);
   if (models.empty())
     return fail("{}: has no dict \"model\"", path);
   content.chunks = static_cast<int64_t>(models.size());
   for (int64_t chunk = 0; chunk != content.chunks; ++chunk) {
     std::span<const PickleValue> items =
-        tree->items(models[static_cast<size_t>(chunk)]);
+        tree.items(models[static_cast<size_t>(chunk)]);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (!isTensor(*tree, items[i + 1])) // _extra_state
+      if (!isTensor(tree, items[i + 1])) // _extra_state
         continue;
       Result<TorchTensor> tensor =
-          placeTensor(*archive, *tree, tree->text(items[i]), items[i + 1]);
+          torch->tensor(tree.text(items[i]), items[i + 1]);
       if (!tensor)
         return std::unexpected(tensor.error());
+      if (!tensor->order.empty())
+        return fail("{}: tensor {}: is a transposed view; save it contiguous",
+                    path, tensor->name);
       content.tensors.push_back({chunk, std::move(*tensor)});
     }
   }

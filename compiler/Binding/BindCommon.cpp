@@ -80,8 +80,9 @@ static uint64_t hashOf(uint32_t mapping,
   };
   for (const OperandType &type : types) {
     mix(static_cast<uint64_t>(type.dtype));
-    for (int64_t extent : type.shape)
-      mix(extent);
+    for (const Shape &shape : {type.shape, type.order})
+      for (int64_t extent : shape)
+        mix(extent);
     mix(type.parts.size() * 4 + type.scale.has_value() * 2 +
         type.encoding.has_value());
   }

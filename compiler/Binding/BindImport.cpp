@@ -74,14 +74,29 @@ private:
     const StoredTensor &stored = checkpoint.tensors[tensor];
     type.dtype = stored.dtype;
     type.shape = *stored.shape;
+    if (stored.order)
+      type.order = *stored.order;
     refs.push_back({tensor, 0});
     uint32_t scales = scalesOf(checkpoint, stored);
     if (scales != Checkpoint::none)
-      return bindQuantized(stored, scales, instance, type);
+      return isContiguous(tensor, instance) && isContiguous(scales, instance) &&
+             bindQuantized(stored, scales, instance, type);
     if (stored.dtype != DType::F8_E4M3 && stored.key.empty())
       return isFloat(stored.dtype) || isNumbers(stored, instance);
     scaleless.push_back({tensor, instance});
     return false;
+  }
+
+  /// What is read in blocks has to lie row by row.
+  bool isContiguous(uint32_t tensor, uint32_t instance) {
+    const StoredTensor &stored = checkpoint.tensors[tensor];
+    if (stored.order)
+      ruleError(model.mappings[model.instances[instance].mapping],
+                fmt::format("{} in {} is a transposed view; save it contiguous",
+                            stored.name,
+                            checkpoint.files[stored.pieces[0].file].path),
+                diagnostics);
+    return !stored.order;
   }
 
   /// A weight in integers is a quantised one that has lost its scales; other

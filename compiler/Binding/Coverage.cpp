@@ -110,6 +110,13 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
                       "--copies drop leaves it out",
                       copyName, safetensorsName(a.dtype), toString(*a.shape),
                       ownerName, safetensorsName(b.dtype), toString(*b.shape)));
+    else if (a.order || b.order)
+      diagnostics.error(
+          copy.where,
+          fmt::format("{} or {}, to which it is tied, is a transposed view: "
+                      "save it contiguous, or leave the copy out by --copies "
+                      "drop",
+                      copyName, ownerName));
     else
       binding.comparisons.push_back(wholeComparison(checkpoint, at, owner));
     return true;

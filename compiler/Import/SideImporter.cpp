@@ -185,8 +185,25 @@ Value SideImporter::leaf(uint32_t ordinal, Location location) {
   const OperandType &operand = operands[ordinal];
   auto type = RankedTensorType::get(
       dimsOf(operand.shape), elementType(*builder.getContext(), operand.dtype));
+  if (!operand.order.empty())
+    return reordered(ordinal, location, type);
   return builder.create<map::OperandOp>(location, type, side, ordinal, false,
                                         IntegerAttr(), partsOf(operand));
+}
+
+/// A tensor whose axes have another order in the file.
+Value SideImporter::reordered(uint32_t ordinal, Location location,
+                              RankedTensorType type) {
+  ArrayRef<int64_t> order = dimsOf(operands[ordinal].order);
+  SmallVector<int64_t> stored, back(order.size());
+  for (auto [at, axis] : llvm::enumerate(order)) {
+    stored.push_back(type.getDimSize(axis));
+    back[axis] = at;
+  }
+  Value bytes = builder.create<map::OperandOp>(location, type.clone(stored),
+                                               side, ordinal, false,
+                                               IntegerAttr(), ArrayAttr());
+  return builder.create<map::TransposeOp>(location, type, bytes, back);
 }
 
 ArrayAttr SideImporter::partsOf(const OperandType &operand) {

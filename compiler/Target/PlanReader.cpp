@@ -96,6 +96,8 @@ private:
       tensor.rank = rank;
       tensor.dtype = static_cast<DType>(input.stored());
       tensor.shape = store->keep(shapeOf(input.whole()));
+      if (input.order())
+        tensor.order = store->keep(shapeOf(input.order()));
       pieces.emplace_back();
     }
     const plan::Source *place = plan.sources()->Get(source);

@@ -233,7 +233,8 @@ private:
     return plan::CreateInput(builder, static_cast<uint8_t>(dtype), elements,
                              vector(*piece.shape), vector(*piece.start),
                              vector(*tensor.shape),
-                             static_cast<uint8_t>(tensor.dtype));
+                             static_cast<uint8_t>(tensor.dtype),
+                             tensor.order ? vector(*tensor.order) : 0);
   }
 
   /// instances x inputs: which source each input of each instance is.

@@ -118,8 +118,8 @@ TEST(PickleTensor, StorageKeysAreNumbers) {
             "f: tensor w: bad storage key \"../../x\", it must be a number");
 }
 
-TEST(PickleTensor, ViewsAreRefused) {
-  // torch.zeros(2, 3).t(): shape (3, 2), strides (1, 3).
+/// A float tensor of shape (3, 2) in a storage of 6, with these strides.
+std::string viewPickle(char rows, char columns) {
   std::string pickle =
       "\x80\x02"
       "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storage"
@@ -127,12 +127,37 @@ TEST(PickleTensor, ViewsAreRefused) {
       "0X\x03\x00\x00\x00"
       "cpuK\x06tQK\x00K\x03K\x02\x86K\x01K\x03\x86\x89"
       "ccollections\nOrderedDict\n)RtR."s;
-  auto tree = PickleTree::parse(pickle, "f");
+  const size_t strides = pickle.find("\x86K\x01K\x03\x86"s);
+  pickle[strides + 2] = rows;
+  pickle[strides + 4] = columns;
+  return pickle;
+}
+
+TEST(PickleTensor, ATransposedViewKeepsTheOrderOfItsAxes) {
+  auto tree = PickleTree::parse(viewPickle(1, 3), "f");
+  ASSERT_TRUE(tree) << tree.error().message;
+  auto tensor = readTensor(*tree, tree->root(), "f", "w");
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(tensor->shape, (Shape{3, 2}));
+  EXPECT_EQ(tensor->order, (Shape{1, 0}));
+  EXPECT_EQ(tensor->storageElements, 6);
+}
+
+TEST(PickleTensor, AxesInTheirOwnOrderNeedNone) {
+  auto tree = PickleTree::parse(viewPickle(2, 1), "f");
+  ASSERT_TRUE(tree) << tree.error().message;
+  auto tensor = readTensor(*tree, tree->root(), "f", "w");
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_TRUE(tensor->order.empty());
+}
+
+TEST(PickleTensor, ViewsWithGapsAreRefused) {
+  auto tree = PickleTree::parse(viewPickle(1, 4), "f");
   ASSERT_TRUE(tree) << tree.error().message;
   auto tensor = readTensor(*tree, tree->root(), "f", "w");
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().message,
-            "f: tensor w: is a view with strides [1, 3] of shape [3, 2]; save "
+            "f: tensor w: is a view with strides [1, 4] of shape [3, 2]; save "
             "it contiguous");
 }
 
