@@ -83,7 +83,7 @@ private:
   std::vector<RuleClass> ruleClasses() const;
   std::vector<ShardLayout> proofSizes() const;
   Json sourceArgs() const;
-  std::string commonJson() const;
+  Json commonState() const;
   Options chosenOptions() const;
   bool openQuantized();
   bool quantizationStays() const;

@@ -7,6 +7,7 @@
 #include "compiler/Target/Originals.h"
 #include "compiler/Target/PlanReader.h"
 #include "compiler/Target/QuantizationConfig.h"
+#include "compiler/Target/RunConfig.h"
 #include "runtime/File.h"
 #include "runtime/Json.h"
 #include "runtime/TorchDistWriter.h"
@@ -27,7 +28,7 @@ Json Compilation::sourceArgs() const {
 }
 
 /// What Megatron reads beside the tensors: args and how keys are spelt.
-std::string Compilation::commonJson() const {
+Json Compilation::commonState() const {
   Json common;
   common["args"] = megatronArgs(
       model, layout, options, dtypeOption(options.dtype).value_or(facts.dtype),
@@ -39,7 +40,7 @@ std::string Compilation::commonJson() const {
                                 {"chained_optim_avoid_prefix", true}};
   if (!model.layersStacked)
     common["content_metadata"]["non_homogeneous_layers"] = true;
-  return common.dump();
+  return common;
 }
 
 std::vector<std::pair<std::string, std::string>>
@@ -63,7 +64,7 @@ Result<Target> Compilation::placeTarget(const TensorProgram &program) const {
                                     static_cast<uint64_t>(options.maxShardSize),
                                     copiesToMake(), &quantized, &checkpoint,
                                     firstOriginal});
-  input.commonJson = commonJson();
+  input.commonJson = commonState().dump();
   return options.format == "torch" ? placeTorchRanks(input)
                                    : placeTorchDist(input);
 }
@@ -250,7 +251,8 @@ Result<void> Compilation::addMegatronFiles(PlanContent &content) const {
       "Megatron {}, {}", ranks ? "torch" : "torch_dist", layout.toString());
   if (ranks)
     return {};
-  const std::string common = commonJson();
+  const Json state = commonState();
+  const std::string common = state.dump();
   Result<std::string> file = commonFile(common), object = commonObject(common);
   if (!file || !object)
     return std::unexpected(!file ? file.error() : object.error());
@@ -259,6 +261,8 @@ Result<void> Compilation::addMegatronFiles(PlanContent &content) const {
       {"__0_1.distcp", std::move(*object), "common_state/shard_0_1"});
   content.sidecars.push_back(
       {"metadata.json", std::string(torchDistMarker()), ""});
+  if (std::string config = runConfig(model, state["args"]); !config.empty())
+    content.sidecars.push_back({"run_config.yaml", std::move(config), ""});
   if (options.iteration != 0)
     content.sidecars.push_back(
         {std::string(trainStateName), trainState(options.iteration), ""});
