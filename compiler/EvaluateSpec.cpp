@@ -146,7 +146,7 @@ bool Compilation::evaluateModel() {
       notes.push_back(fmt::format("config.json gives Megatron's {} the value "
                                   "{}; its args say None",
                                   field.name, *number));
-  for (const auto *texts : {&model.configContradictions, &model.absences})
+  for (const auto *texts : {&model.configContradictions, &model.configNotes})
     for (const std::string &text : *texts)
       notes.push_back(fmt::format("config.json: {}", text));
   for (const std::string &field : model.unreadConfigFields)

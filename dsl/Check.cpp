@@ -91,7 +91,9 @@ void Checker::valueCall(const Call &call) {
   if (std::find(builtins.begin(), builtins.end(), call.callee) !=
       builtins.end()) {
     if (call.callee != "min" && call.callee != "max")
-      return arity(call, call.callee == "present" ? 3 : 1, nullptr, "");
+      return arity(
+          call, call.callee == "present" || call.callee == "expected" ? 3 : 1,
+          nullptr, "");
     if (call.arguments.empty())
       diagnostics.error(
           call.where,

@@ -136,7 +136,8 @@ Model Evaluation::run() {
   walk(spec.statements);
   addConfig();
   model.unreadConfigFields = unreadFields(config);
-  model.absences.assign(values.absences.begin(), values.absences.end());
+  model.configNotes.assign(values.configNotes.begin(),
+                           values.configNotes.end());
   return std::move(model);
 }
 

@@ -116,8 +116,8 @@ public:
   bool step(const SourceRange &where, uint64_t count = 1);
   static constexpr uint64_t maxSteps = 20'000'000;
 
-  /// What config.json counts and the source does not have, in words.
-  std::set<std::string> absences;
+  /// What config.json says and the conversion does not keep, in words.
+  std::set<std::string> configNotes;
 
 private:
   struct Local {
@@ -145,6 +145,8 @@ private:
   std::optional<Datum> integerList(const Expr &expr, const Datum &from);
   std::optional<Datum> present(const Expr &expr,
                                const std::vector<Datum> &arguments);
+  std::optional<Datum> expected(const Expr &expr,
+                                const std::vector<Datum> &arguments);
   std::optional<Datum> listValue(const Expr &expr);
   std::optional<Datum> comprehension(const Expr &expr);
   std::optional<Datum> indexValue(const Expr &expr);

@@ -38,8 +38,9 @@ Datum fromConfig(const ConfigNode &node) {
 } // namespace
 
 const std::vector<std::string> &builtinNames() {
-  static const std::vector<std::string> names{
-      "len", "join", "log", "floor", "integers", "min", "max", "present"};
+  static const std::vector<std::string> names{"len",   "join",     "log",
+                                              "floor", "integers", "min",
+                                              "max",   "present",  "expected"};
   return names;
 }
 
@@ -168,6 +169,8 @@ std::optional<Datum> Expressions::builtin(const Expr &expr) {
   const Datum &first = arguments[0];
   if (call.callee == "present")
     return present(expr, arguments);
+  if (call.callee == "expected")
+    return expected(expr, arguments);
   if (call.callee == "len") {
     if (const auto *list =
             std::get_if<std::shared_ptr<const ValueList>>(&first.value))
@@ -292,13 +295,38 @@ std::optional<Datum> Expressions::present(const Expr &expr,
       !oracle.withPrefix(known + ".").empty())
     return Datum{count.value};
   if (count.node)
-    absences.insert(
+    configNotes.insert(
         fmt::format("{} is {}, but the source has no tensor below {} ({}: {}): "
                     "converted without",
                     count.node->path, *number, known,
                     isMegatron ? "Hugging Face" : "Megatron",
                     isMegatron ? *hf : *megatron));
   return Datum{Value(int64_t{0})};
+}
+
+/// The value. Where config.json itself gives one that is not in the list, that
+/// is worth a note.
+std::optional<Datum>
+Expressions::expected(const Expr &expr, const std::vector<Datum> &arguments) {
+  const Datum &given = arguments[0];
+  const auto *list =
+      std::get_if<std::shared_ptr<const ValueList>>(&arguments[1].value);
+  const auto *otherwise = std::get_if<std::string>(&arguments[2].value);
+  if (!list || !otherwise)
+    return fails(expr.where,
+                 fmt::format("expected needs a value, a list of those that "
+                             "Megatron can have, and a string that says what "
+                             "it does instead, not {}, {} and {}",
+                             describe(given), describe(arguments[1]),
+                             describe(arguments[2])));
+  using Words = const Value::variant &;
+  bool fits = std::ranges::any_of(**list, [&](const Value &item) {
+    return static_cast<Words>(item) == static_cast<Words>(given.value);
+  });
+  if (!fits && given.node)
+    configNotes.insert(fmt::format("{} is {}, but {}", given.node->path,
+                                   describe({given.value}), *otherwise));
+  return given;
 }
 
 std::optional<Datum> Expressions::listValue(const Expr &expr) {

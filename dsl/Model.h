@@ -152,7 +152,7 @@ struct Model {
   std::vector<Choice> choices;
   std::vector<std::string> unreadConfigFields; ///< of config.json: neither read nor ignored
   std::vector<std::string> configContradictions; ///< in words, see ConfigJson.h
-  std::vector<std::string> absences; ///< what config.json counts and the source lacks, in words
+  std::vector<std::string> configNotes; ///< what config.json says and the conversion does not keep
 };
 
 /// What the evaluation asks of the checkpoint at hand.

@@ -196,12 +196,12 @@ TEST(Evaluate, WhatTheSourceDoesNotHaveCountsAsNone) {
   for (const char *name : {"x.20.w", "m.0.w", "x.2"}) {
     const Model model = at({name}, Side::Hf);
     EXPECT_EQ(rulesOf(model), "") << name;
-    EXPECT_EQ(model.absences,
+    EXPECT_EQ(model.configNotes,
               std::vector<std::string>{
                   "n is 2, but the source has no tensor below x.2 (Megatron: "
                   "m.0): converted without"});
   }
-  EXPECT_EQ(at({}, Side::Megatron).absences.at(0),
+  EXPECT_EQ(at({}, Side::Megatron).configNotes.at(0),
             "n is 2, but the source has no tensor below m.0 (Hugging Face: "
             "x.2): converted without");
 }
@@ -212,7 +212,7 @@ TEST(Evaluate, OnlyWhatConfigJsonCountsIsMissed) {
   for (const char *config : {"{}", R"({"n": 0})"}) {
     const Model model = evaluateText(spec, config, {"y"}).model;
     EXPECT_EQ(rulesOf(model), "");
-    EXPECT_TRUE(model.absences.empty()) << config;
+    EXPECT_TRUE(model.configNotes.empty()) << config;
   }
   EXPECT_EQ(rulesOf(evaluateText(spec, "{}", {"x.0"}).model), "m.0 <- x.0\n");
   EXPECT_TRUE(evaluateText(withModel("for t in 0..present(1, 2, \"x\") { }\n"))
@@ -220,6 +220,28 @@ TEST(Evaluate, OnlyWhatConfigJsonCountsIsMissed) {
                       "t.mbspec:3:13: error: present needs an integer and two "
                       "names as strings, Megatron's and Hugging Face's, not 1, "
                       "2 and \"x\"\n"));
+}
+
+TEST(Evaluate, AValueThatMegatronDoesNotHaveIsANote) {
+  std::string spec = withModel(
+      "config { a = expected(hf.p.f ?? true, [true, \"x\"], \"it is so\") }\n");
+  const std::pair<const char *, std::vector<std::string>> cases[] = {
+      {"{}", {}},
+      {R"({"p": {"f": true}})", {}},
+      {R"({"p": {"f": "x"}})", {}},
+      {R"({"p": {"f": false}})", {"p.f is false, but it is so"}},
+      {R"({"p": {"f": "y"}})", {"p.f is \"y\", but it is so"}},
+      {R"({"p": {"f": 1}})", {"p.f is 1, but it is so"}}};
+  for (const auto &[config, notes] : cases) {
+    const Evaluated result = evaluateText(spec, config);
+    EXPECT_EQ(result.text, "") << config;
+    EXPECT_EQ(result.model.configNotes, notes) << config;
+  }
+  EXPECT_TRUE(evaluateText(withModel("config { a = expected(1, 2, 3) }\n"))
+                  .text.starts_with("t.mbspec:3:14: error: expected needs a "
+                                    "value, a list of those that Megatron can "
+                                    "have, and a string that says what it does "
+                                    "instead, not 1, 2 and 3\n"));
 }
 
 TEST(Evaluate, AlternatingSectionsHaveGroupsAndRows) {

@@ -2,6 +2,7 @@
 #include "tests/end-to-end/Process.h"
 #include "tests/end-to-end/Scratch.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -204,6 +205,69 @@ TEST_F(ConfigDrift, NestedPartsAndTheTopThatContradictAreBothSaid) {
     ASSERT_EQ(done.status, 0) << done.err;
     EXPECT_TRUE(
         mbc({"ls", scratch_ / "mg"}).out.contains("output_layer.weight"));
+  }
+}
+
+// The weights are the same; what Megatron computes with them is not.
+TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
+  struct Case {
+    const char *fixture, *field;
+    Json value;
+    std::string note;
+  };
+  const std::string scores = "but Megatron divides the scores of the chosen "
+                             "experts by their sum";
+  const std::string silu = "but Megatron's swiglu takes the gate through silu";
+  const std::string plain =
+      "but Megatron's feed-forward without a gate has relu2 or gelu";
+  const Case cases[] = {
+      {"deepseek_v3", "/norm_topk_prob", false, scores},
+      {"kimi_k25", "/text_config/norm_topk_prob", false, scores},
+      {"glm4_moe", "/norm_topk_prob", false, scores},
+      {"glm5_next", "/text_config/norm_topk_prob", false, scores},
+      {"deepseek_v4", "/norm_topk_prob", false, scores},
+      {"deepseek_v41", "/text_config/norm_topk_prob", false, scores},
+      {"nemotron_h", "/norm_topk_prob", false, scores},
+      {"step3p5", "/norm_expert_weight", false, scores},
+      {"kimi_k3", "/text_config/moe_renormalize", false, scores},
+      {"kimi_k3", "/text_config/hidden_act", "situ", silu},
+      {"llama", "/hidden_act", "gelu", silu},
+      {"qwen3_vl", "/text_config/hidden_act", "relu", silu},
+      {"llada", "/activation_type", "gelu", silu},
+      {"gemma", "/hidden_act", "silu",
+       "but Megatron takes the gate through fast_gelu, gelu_pytorch_tanh"},
+      {"gemma4", "/hidden_activation", "silu",
+       "but Megatron takes the gate through fast_gelu, gelu_pytorch_tanh"},
+      {"nemotron", "/hidden_act", "silu", plain},
+      {"nemotron_h", "/mlp_hidden_act", "silu", plain},
+  };
+  for (const Case &sample : cases) {
+    SCOPED_TRACE(std::string(sample.fixture) + sample.field);
+    HfModel model = fixture(sample.fixture);
+    model.config[Json::json_pointer(sample.field)] = sample.value;
+    std::string path = std::string(sample.field).substr(1);
+    std::ranges::replace(path, '/', '.');
+    const Outcome outcome = check(model);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.err.contains("note: config.json: " + path + " is " +
+                                     sample.value.dump() + ", " + sample.note))
+        << outcome.err;
+    // Of the weights nothing is wrong.
+    EXPECT_FALSE(outcome.err.contains("gate and up here")) << outcome.err;
+  }
+}
+
+// One expert's score is divided by nothing, and a softmax has its own argument.
+TEST_F(ConfigDrift, ScoresThatMegatronLeavesAsTheyAreNeedNoNote) {
+  HfModel one = fixture("glm4_moe");
+  one.config["norm_topk_prob"] = false;
+  one.config["num_experts_per_tok"] = 1;
+  HfModel softmax = fixture("qwen3_moe");
+  softmax.config["norm_topk_prob"] = false;
+  for (const HfModel &model : {one, softmax}) {
+    const Outcome outcome = check(model);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_FALSE(outcome.err.contains("norm_topk_prob")) << outcome.err;
   }
 }
 
