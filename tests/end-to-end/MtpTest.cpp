@@ -116,6 +116,52 @@ TEST(MtpLayers, ThatNoFileWasPublishedWithAreANote) {
   }
 }
 
+/// MiMo-V2-Flash, whose published config.json does not count its MTP layers.
+class UncountedMtp : public RankConversion {
+protected:
+  /// As many layers as the files are to have, each like the fixture's one.
+  void setLayers(int64_t count) {
+    model_ = fixture("mimo_v2_flash");
+    const std::string first = "model.mtp.layers.0.";
+    for (auto &file : model_.files) {
+      const auto tensors = file.tensors;
+      for (const auto &tensor : tensors)
+        for (int64_t layer = 1; layer < count; ++layer)
+          if (tensor.name.starts_with(first)) {
+            auto copy = tensor;
+            copy.name = fmt::format("model.mtp.layers.{}.{}", layer,
+                                    tensor.name.substr(first.size()));
+            file.tensors.push_back(copy);
+          }
+      if (count == 0)
+        std::erase_if(file.tensors, [&](const auto &tensor) {
+          return tensor.name.starts_with(first);
+        });
+    }
+    counted_ = model_;
+    counted_.config["num_nextn_predict_layers"] = count;
+    model_.config.erase("num_nextn_predict_layers");
+  }
+
+  HfModel counted_;
+};
+
+TEST_F(UncountedMtp, AreThoseThatTheFilesHave) {
+  for (int64_t count : {0, 1, 2, 3}) {
+    SCOPED_TRACE(count);
+    for (const char *folder : {"hf", "mg", "back"})
+      fs::remove_all(scratch_ / folder);
+    setLayers(count);
+    const Outcome done = import({"--make-vocab-size-divisible-by", "1"});
+    ASSERT_EQ(done.status, 0) << done.err;
+    EXPECT_FALSE(done.err.contains("note:")) << done.err;
+    const Answers answers(counted_, {});
+    EXPECT_EQ(answers.compareRanks(list(scratch_ / "mg"), {}, 1, false, true),
+              "");
+    expectSourceBack();
+  }
+}
+
 // Absence in part is damage.
 TEST(MtpLayers, WithoutOneOfTheirTensorsAreRefused) {
   const std::pair<const char *, const char *> cases[] = {
