@@ -114,6 +114,19 @@ void Compilation::holdForms() {
                         "taken are {}",
                         form, model.name, options.source,
                         fmt::join(taken, ", "))});
+  for (const auto &[option, layout] :
+       {std::pair("--experts", &options.experts),
+        std::pair("--hf-experts", &options.hfExperts)}) {
+    if (layout->empty() || taken.contains(formName(*layout)))
+      continue;
+    if (model.experts == 0)
+      fail({fmt::format("{} {}: {} in {} has no experts; leave the option out",
+                        option, *layout, model.name, options.source)});
+    else
+      notes.push_back(fmt::format("{} {} changes nothing: {} has its experts "
+                                  "in one layout there",
+                                  option, *layout, model.name));
+  }
 }
 
 dsl::NameOracle Compilation::nameOracle() const {

@@ -72,6 +72,34 @@ static void sendFindings(const dsl::Diagnostics &diagnostics,
     send(sink, "note: " + note + "\n");
 }
 
+/// Findings and notes of a checkpoint, as they are asked for.
+static void sendFindings(const Compilation &compilation,
+                         const mbc_compile_options &given, bool withNotes,
+                         mbc_sink sink) {
+  if (given.quiet)
+    return sendFindings(compilation.diagnostics.errors(), {}, sink);
+  static const std::vector<std::string> none;
+  sendFindings(compilation.diagnostics, withNotes ? compilation.notes : none,
+               sink, given.verbose > 0);
+}
+
+static void sendJson(const Compilation &compilation, bool holds,
+                     mbc_sink sink) {
+  Json findings = Json::array();
+  for (const dsl::Diagnostic &finding : compilation.diagnostics.all())
+    findings.push_back(
+        {{"severity",
+          finding.severity == dsl::Severity::Error ? "error" : "warning"},
+         {"text", finding.text},
+         {"file", finding.where.file ? finding.where.file->path : ""},
+         {"line", finding.where.line},
+         {"column", finding.where.column}});
+  send(sink,
+       Json{{"ok", holds}, {"findings", findings}, {"notes", compilation.notes}}
+               .dump(1) +
+           "\n");
+}
+
 static int failed(const Error &error, mbc_sink sink) {
   send(sink, "error: " + error.message + "\n");
   return 1;
@@ -84,12 +112,15 @@ static int compilePlan(const mbc_compile_options *given, mbc_sink out,
   Result<flatbuffers::DetachedBuffer> plan;
   if (prepared)
     plan = compilation.plan();
-  // The plan brings the notes; the run shows them.
-  sendFindings(compilation.diagnostics, {}, diagnostics);
-  if (!prepared || compilation.diagnostics.hasErrors())
+  if (prepared && !plan)
+    compilation.diagnostics.error({}, plan.error().message);
+  const bool failed = compilation.diagnostics.hasErrors();
+  if (failed && given->json)
+    sendJson(compilation, false, out);
+  else // the plan brings the notes; the run shows them
+    sendFindings(compilation, *given, false, diagnostics);
+  if (failed)
     return 1;
-  if (!plan)
-    return failed(plan.error(), diagnostics);
   send(out, {reinterpret_cast<const char *>(plan->data()), plan->size()});
   return 0;
 }
@@ -100,7 +131,7 @@ static int check(const mbc_compile_options *given, mbc_sink out,
   bool alone = !given->source;
   bool holds = alone ? compilation.prepareSpecAlone() : compilation.prepare();
   if (given->proof && !alone && holds) {
-    sendFindings(compilation.diagnostics, {}, diagnostics);
+    sendFindings(compilation, *given, false, diagnostics);
     Result<std::string> proof = compilation.proof(given->json);
     if (!proof)
       return failed(proof.error(), diagnostics);
@@ -108,24 +139,14 @@ static int check(const mbc_compile_options *given, mbc_sink out,
     return 0;
   }
   if (given->json) {
-    Json findings = Json::array();
-    for (const dsl::Diagnostic &finding : compilation.diagnostics.all())
-      findings.push_back(
-          {{"text", finding.text},
-           {"file", finding.where.file ? finding.where.file->path : ""},
-           {"line", finding.where.line},
-           {"column", finding.where.column}});
-    send(out, Json{{"ok", holds},
-                   {"findings", findings},
-                   {"notes", compilation.notes}}
-                      .dump(1) +
-                  "\n");
+    sendJson(compilation, holds, out);
     return holds ? 0 : 1;
   }
-  sendFindings(compilation.diagnostics, compilation.notes, diagnostics,
-               given->verbose > 0);
+  sendFindings(compilation, *given, true, diagnostics);
   if (!holds)
     return 1;
+  if (given->quiet)
+    return 0;
   if (alone) {
     send(out, "the spec holds by itself; checkpoints are checked with `mbc "
               "check SRC`\n");

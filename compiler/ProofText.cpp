@@ -1,10 +1,13 @@
 #include "compiler/ProofText.h"
 
+#include "compiler/Binding/NameGroups.h"
 #include "compiler/ValueLoss.h"
 #include "runtime/Json.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
@@ -60,6 +63,17 @@ std::string place(const dsl::Mapping &mapping) {
                             : "";
 }
 
+/// The Megatron tensors of a class, each kind once, with its numbers.
+std::string tensorsText(const dsl::Model &model, const BoundClass &bound) {
+  std::vector<std::string> all, kinds;
+  for (uint32_t instance : bound.instances)
+    std::ranges::copy(model.instances[instance].megatron,
+                      std::back_inserter(all));
+  for (NameGroup &group : groupNames(all))
+    kinds.push_back(std::move(group.names));
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 } // namespace
 
 std::string proofText(const dsl::Model &model, const Binding &binding,
@@ -76,7 +90,7 @@ std::string proofText(const dsl::Model &model, const Binding &binding,
     proven += lost.empty();
     text += fmt::format(
         "{:6} x  {:<60} {:>12} elements  {}  [{}]\n", bound.instances.size(),
-        bound.type.mapping->label, trips[i].megatronElements,
+        tensorsText(model, bound), trips[i].megatronElements,
         lost.empty() ? lines.empty() ? "exact" : "in place" : "NOT INVERSE",
         place(*bound.type.mapping));
     if (!lost.empty())
@@ -110,7 +124,7 @@ std::string proofJson(const dsl::Model &model, const Binding &binding,
                       : trips[i].at[k] == At::Lost ? "lost"
                                                    : "indivisible"}});
     rows.push_back(
-        {{"rule", bound.type.mapping->label},
+        {{"tensors", tensorsText(model, bound)},
          {"place", place(*bound.type.mapping)},
          {"first", model.instances[bound.instances.front()].megatron.front()},
          {"instances", bound.instances.size()},

@@ -54,6 +54,14 @@ void append(std::string &out, const SourceRange &where,
 
 } // namespace
 
+Diagnostics Diagnostics::errors() const {
+  Diagnostics result;
+  for (const Diagnostic &entry : all_)
+    if (entry.severity == Severity::Error)
+      result.error(entry.where, entry.text, entry.notes);
+  return result;
+}
+
 std::string toString(const Diagnostic &diagnostic) {
   static constexpr std::string_view names[] = {"error", "warning"};
   std::string out;

@@ -46,6 +46,7 @@ public:
 
   bool hasErrors() const { return errors_ != 0; }
   const std::vector<Diagnostic> &all() const { return all_; }
+  Diagnostics errors() const;
 
 private:
   std::vector<Diagnostic> all_;

@@ -1,5 +1,7 @@
 #include "dsl/Support.h"
 
+#include "runtime/TowerNames.h"
+
 #include <algorithm>
 #include <optional>
 #include <ranges>
@@ -66,8 +68,8 @@ private:
       for (auto part : std::views::split(std::string_view(piece.text), '.')) {
         const std::string_view word(part);
         mtp |= word == "mtp";
-        vision |= word.starts_with("vis") || word.starts_with("image");
-        audio |= word.starts_with("audio") || word.starts_with("sound");
+        vision |= towerOf(word) == Tower::Vision;
+        audio |= towerOf(word) == Tower::Audio;
       }
   }
 

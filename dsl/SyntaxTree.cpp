@@ -86,6 +86,50 @@ private:
   uint32_t firstLine, firstColumn;
 };
 
+/// Where a sequence of UTF-8 begins that is none; the end if there is none.
+size_t firstNotUtf8(std::string_view text) {
+  auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+  };
+  for (size_t at = 0; at != text.size();) {
+    const unsigned lead = byte(at);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : lead >= 0xE0 && lead < 0xF0 ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    bool good = length != 0;
+    for (size_t k = 1; k < length; ++k)
+      good = good && (byte(at + k) & 0xC0) == 0x80;
+    // Longer than need be, a surrogate, or above the last code point.
+    const unsigned second = byte(at + 1);
+    good = good && !(lead == 0xE0 && second < 0xA0) &&
+           !(lead == 0xED && second >= 0xA0) &&
+           !(lead == 0xF0 && second < 0x90) &&
+           !(lead == 0xF4 && second >= 0x90);
+    if (!good)
+      return at;
+    at += length;
+  }
+  return text.size();
+}
+
+/// False, with an error that shows no excerpt, if the text is no text.
+bool isText(const SourceFile &file, Diagnostics &diagnostics) {
+  const std::string_view text = file.text;
+  const size_t at = firstNotUtf8(text);
+  if (at == text.size())
+    return true;
+  const std::string_view before = text.substr(0, at);
+  diagnostics.error(
+      {}, fmt::format("{}:{}: byte {} of the line, 0x{:02X}, is not UTF-8; a "
+                      "spec is text in UTF-8",
+                      file.path, 1 + std::ranges::count(before, '\n'),
+                      at - (before.rfind('\n') + 1) + 1,
+                      static_cast<unsigned char>(text[at])));
+  return false;
+}
+
 } // namespace
 
 struct ParserMachine {
@@ -107,6 +151,8 @@ struct ParserMachine {
 
 SyntaxTree::SyntaxTree(std::shared_ptr<const SourceFile> file,
                        Diagnostics &diagnostics) {
+  if (!isText(*file, diagnostics))
+    return;
   std::string_view text = file->text;
   machine = std::make_unique<ParserMachine>(file, text, diagnostics, 1, 0);
   if (!machine->errors.shallow(machine->tokens))

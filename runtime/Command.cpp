@@ -4,6 +4,8 @@
 #include "runtime/CommandLanguageServer.h"
 #include "runtime/CommandList.h"
 #include "runtime/CommandSuggestion.h"
+#include "runtime/CommandSummary.h"
+#include "runtime/Version.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -17,6 +19,13 @@ int report(const Error &error, int status) {
   fmt::print(stderr, "{}error:{} {}\n", colour ? "\x1b[1;31m" : "",
              colour ? "\x1b[0m" : "", error.message);
   return status;
+}
+
+int report(const Error &error, const OutputOptions &output) {
+  if (!output.json)
+    return report(error);
+  printFailureJson(error.message);
+  return 1;
 }
 
 namespace {
@@ -129,7 +138,7 @@ void CommandLine::addCheck() {
                  "Of each rule: at which sizes every element comes back, and "
                  "what does not")
       ->needs(source);
-  addOutputOptions(*command, output_, false, true);
+  addOutputOptions(*command, output_, true, true);
   command->callback([this] {
     if (compile_.source.empty() && compile_.spec.empty())
       throw CLI::RequiredError("SRC or --spec FILE");
@@ -239,6 +248,7 @@ void CommandLine::addLanguageServer() {
 CommandLine::CommandLine() {
   app_.name("mbc");
   app_.require_subcommand(1);
+  app_.set_version_flag("--version", fmt::format("mbc {}", version));
   app_.footer("\nExample:\n  mbc convert Qwen3-8B qwen3-megatron --tp 2\n"
               "'mbc COMMAND --help' explains a command. Exit status: 0 done, 1 "
               "failed or found something, 2 wrong usage.");
@@ -282,6 +292,8 @@ int CommandLine::run(int argc, char **argv) {
     if (&chosen() == &app_ && !app_.remaining().empty())
       return wrongUsage(help); // help on a command that there is not
     return app_.exit(help);
+  } catch (const CLI::CallForVersion &version) {
+    return app_.exit(version);
   } catch (const CLI::ParseError &error) {
     return wrongUsage(error);
   }

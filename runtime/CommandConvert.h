@@ -29,4 +29,7 @@ int draftCommand(const CompileOptions &compile, const OutputOptions &output,
 /// Prints "error: ..." and returns `status`.
 int report(const Error &error, int status = 1);
 
+/// The same where --json may ask for a document on standard output.
+int report(const Error &error, const OutputOptions &output);
+
 } // namespace mbc

@@ -87,6 +87,7 @@ mbc_compile_options CompileOptions::given(const OutputOptions &output) const {
   options.verbose = output.verbose;
   options.proof = proof;
   options.json = output.json;
+  options.quiet = output.quiet;
   return options;
 }
 

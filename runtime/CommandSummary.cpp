@@ -55,7 +55,8 @@ std::vector<std::string> planNotes(const plan::Plan &plan) {
 }
 
 nlohmann::ordered_json headJson(const plan::Plan &plan) {
-  return {{"family", textOr(plan.family(), "")},
+  return {{"ok", true},
+          {"family", textOr(plan.family(), "")},
           {"direction", directionName(plan)},
           {"format", formatName(plan)},
           {"layout", textOr(plan.summary(), "")}};
@@ -98,6 +99,21 @@ void printRunJson(const plan::Plan &plan, const RunSummary &summary) {
   fmt::print("{}\n", json.dump());
 }
 
+void printFailureJson(std::string_view text) {
+  const nlohmann::ordered_json finding = {{"severity", "error"},
+                                          {"text", text},
+                                          {"file", ""},
+                                          {"line", 0},
+                                          {"column", 0}};
+  const nlohmann::ordered_json json = {{"ok", false},
+                                       {"findings", {finding}},
+                                       {"notes", nlohmann::json::array()}};
+  // A name that is no UTF-8 is shown as well as can be.
+  fmt::print("{}\n",
+             json.dump(1, ' ', false,
+                       nlohmann::ordered_json::error_handler_t::replace));
+}
+
 void printPlan(const plan::Plan &plan, uint64_t memory) {
   PlanTotals all = totals(plan);
   fmt::print("{}\n", headline(plan));
@@ -106,6 +122,9 @@ void printPlan(const plan::Plan &plan, uint64_t memory) {
   fmt::print("  writes  {} ({} bytes) in {} files, {} tensors, by {} ranks\n",
              humanBytes(all.targetBytes), all.targetBytes, length(plan.files()),
              length(plan.tensors()), all.ranks);
+  if (all.ranks > 1)
+    fmt::print("  a rank  {} to {}\n", humanBytes(all.leastOfRank),
+               humanBytes(all.mostOfRank));
   fmt::print("  plan    {} classes, {} instances, {} kernels\n",
              length(plan.classes()), all.instances, length(plan.kernels()));
   if (memory != 0)
@@ -122,6 +141,8 @@ void printPlanJson(const plan::Plan &plan, uint64_t memory) {
   json["bytes"] = all.targetBytes;
   json["tensors"] = length(plan.tensors());
   json["ranks"] = all.ranks;
+  json["least_of_rank"] = all.leastOfRank;
+  json["most_of_rank"] = all.mostOfRank;
   json["classes"] = length(plan.classes());
   json["instances"] = all.instances;
   json["kernels"] = length(plan.kernels());

@@ -8,6 +8,9 @@ namespace mbc {
 void printRun(const plan::Plan &plan, const RunSummary &summary, bool verbose);
 void printRunJson(const plan::Plan &plan, const RunSummary &summary);
 
+/// What went wrong, as `mbc check --json` says it.
+void printFailureJson(std::string_view text);
+
 /// What a person should know of the plan and of its run, on standard error.
 void printNotes(const plan::Plan &plan, const std::vector<std::string> &notes);
 

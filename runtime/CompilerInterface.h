@@ -38,6 +38,7 @@ struct mbc_compile_options {
   int32_t verbose;          ///< check -v: the mapping as understood
   int32_t proof;            ///< check --proof: what comes back, rule by rule
   int32_t json;
+  int32_t quiet; ///< errors only
 };
 
 /// Receives a result piece by piece.
@@ -61,6 +62,7 @@ struct mbc_text {
 
 /// Each function writes its result to `out`, findings as text to
 /// `diagnostics`, and returns an exit status: 0, or 1 if something was found.
+/// With `json`, what `compile` and `check` found is a document in `out`.
 struct mbc_compiler {
   uint32_t abi; ///< MBC_COMPILER_ABI
   int (*compile)(const mbc_compile_options *, mbc_sink out,

@@ -1,4 +1,5 @@
 #include "runtime/MegatronNames.h"
+#include "runtime/TowerNames.h"
 
 #include <charconv>
 #include <vector>
@@ -89,8 +90,7 @@ bool isTowerName(std::string_view name) {
   for (std::string_view wrapper : {"thinker.", "llava_model."})
     if (name.starts_with(wrapper))
       name.remove_prefix(wrapper.size());
-  return name.starts_with("vis") || name.starts_with("audio") ||
-         name.starts_with("image") || name.starts_with("sound");
+  return towerOf(name) != Tower::None;
 }
 
 MegatronName parseMegatronName(std::string_view name) {

@@ -18,7 +18,14 @@ Result<Plan> Plan::open(const std::string &path) {
     return fail("{}: cannot open the plan: {}", path, std::strerror(errno));
   struct stat status {};
   void *address = MAP_FAILED;
-  if (fstat(descriptor, &status) == 0 && status.st_size > 0)
+  const bool known = fstat(descriptor, &status) == 0;
+  if (known && S_ISDIR(status.st_mode)) {
+    ::close(descriptor);
+    return fail("{}: is a directory, not a plan: `mbc compile` writes plans, "
+                "and `mbc convert` converts a checkpoint without one",
+                path);
+  }
+  if (known && status.st_size > 0)
     address =
         mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   ::close(descriptor);
@@ -134,9 +141,19 @@ PlanTotals totals(const plan::Plan &plan) {
     result.targetBytes += length(plan.sidecars()->Get(index)->bytes());
   for (size_t index = 0; index != length(plan.classes()); ++index)
     result.instances += instanceCount(*plan.classes()->Get(index));
-  for (size_t index = 0; index != length(plan.items()); ++index)
-    result.ranks =
-        std::max<uint64_t>(result.ranks, plan.items()->Get(index)->rank() + 1);
+  // All items of a file are of one rank.
+  std::vector<uint64_t> rankOf(length(plan.files()));
+  for (size_t index = 0; index != length(plan.items()); ++index) {
+    const plan::Item &item = *plan.items()->Get(index);
+    rankOf[item.file()] = item.rank();
+    result.ranks = std::max<uint64_t>(result.ranks, item.rank() + 1);
+  }
+  std::vector<uint64_t> bytesOf(std::max<uint64_t>(result.ranks, 1));
+  for (size_t index = 0; index != rankOf.size(); ++index)
+    bytesOf[rankOf[index]] += plan.files()->Get(index)->size();
+  auto [least, most] = std::ranges::minmax(bytesOf);
+  result.leastOfRank = least;
+  result.mostOfRank = most;
   return result;
 }
 

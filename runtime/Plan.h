@@ -51,6 +51,8 @@ struct PlanTotals {
   uint64_t targetBytes = 0;
   uint64_t instances = 0;
   uint64_t ranks = 0; ///< highest writing rank + 1
+  /// Of the rank that writes fewest and of the one that writes most.
+  uint64_t leastOfRank = 0, mostOfRank = 0;
 };
 PlanTotals totals(const plan::Plan &plan);
 

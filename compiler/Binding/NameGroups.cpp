@@ -81,8 +81,6 @@ static std::string render(const Members &members) {
       text += numbersText(members.numbers[place++]);
     else
       text += c;
-  if (members.count > 1)
-    text += fmt::format(" ({} tensors)", members.count);
   return text;
 }
 
@@ -101,8 +99,14 @@ std::vector<NameGroup> groupNames(std::span<const std::string> names) {
       members.numbers[place].insert(form.numbers[place]);
   }
   std::vector<NameGroup> result;
-  for (const Members &members : groups)
-    result.push_back({render(members), members.first, members.count});
+  for (const Members &members : groups) {
+    std::string names = render(members);
+    std::string text = members.count == 1 ? names
+                                          : fmt::format("{} ({} tensors)",
+                                                        names, members.count);
+    result.push_back(
+        {std::move(names), std::move(text), members.first, members.count});
+  }
   return result;
 }
 

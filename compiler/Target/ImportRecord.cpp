@@ -3,6 +3,7 @@
 #include "compiler/Binding/QuantizedTensors.h"
 #include "runtime/Json.h"
 #include "runtime/Sha256.h"
+#include "runtime/Version.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,6 @@
 namespace mbc::compiler {
 
 static constexpr int schema = 1;
-static constexpr const char *version = "0.1";
 
 std::string specHash(const std::string &text) {
   Sha256 hash;

@@ -109,6 +109,40 @@ TEST_F(Coverage, TheIndexNamesWhatIsNotThere) {
   }
 }
 
+// Four files, and an index that was changed in two places.
+TEST_F(Coverage, AnIndexThatLiesIsContradictedByTheHeaders) {
+  HfModel model = fixture("llama");
+  const std::string other = "model.layers.9.mlp.up_proj.weight",
+                    gone = "model.layers.1.mlp.down_proj.weight";
+  auto tensors = std::move(model.files.at(0).tensors);
+  model.files.clear();
+  for (size_t part = 0; part != 4; ++part) {
+    model.files.push_back({});
+    model.files.back().name =
+        fmt::format("model-0000{}-of-00004.safetensors", part + 1);
+  }
+  for (size_t i = 0; i != tensors.size(); ++i)
+    model.files[tensors[i].name == gone ? 2 : i % 4].tensors.push_back(
+        tensors[i]);
+  model.write(source_);
+  const std::string file = model.files[2].name,
+                    index = source_ + "/model.safetensors.index.json";
+  ASSERT_EQ(mbc({"check", source_}).status, 0);
+
+  Json json = Json::parse(readText(index));
+  ASSERT_EQ(json["weight_map"][gone], file);
+  json["weight_map"][other] = file;
+  model.erase(gone);
+  model.write(source_);
+  writeText(index, json.dump());
+  const Outcome outcome = mbc({"check", source_});
+  EXPECT_EQ(outcome.status, 1);
+  for (const std::string &name : {gone, other})
+    EXPECT_TRUE(outcome.err.contains(
+        fmt::format("{} (listed in {}, in no file)", name, file)))
+        << outcome.err;
+}
+
 TEST_F(Coverage, TwoFilesHoldTheSameTensorWithDifferentBytes) {
   HfModel model = fixture("qwen3_moe");
   ASSERT_EQ(model.files.size(), 2u);

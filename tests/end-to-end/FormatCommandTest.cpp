@@ -82,6 +82,23 @@ TEST_F(FormatCommand, AHyphenIsStandardInput) {
       << outcome.err;
 }
 
+TEST_F(FormatCommand, WhatIsNoTextIsRefusedWithItsPlace) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"let x = \"\xff\"", "byte 10 of the line, 0xFF"},
+      {"# \xc3\xa9 \xc3", "byte 6 of the line, 0xC3"},
+      {"# \xe0\x80\x80", "byte 3 of the line, 0xE0"},
+      {"# \xed\xa0\x80", "byte 3 of the line, 0xED"}};
+  for (const auto &[line, place] : cases) {
+    writeText(broken_, "mbspec 1\n" + line);
+    const Outcome outcome = formatInput(broken_, "-");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.err, "error: standard input:2: " + place +
+                               ", is not UTF-8; a spec is text in UTF-8\n");
+  }
+  writeText(broken_, "mbspec 1\n# \xc3\xa9 \xf0\x9f\x98\x80\n");
+  EXPECT_EQ(formatInput(broken_, "-").status, 0);
+}
+
 TEST_F(FormatCommand, WhatIsNoFileIsRefused) {
   fs::create_directories(scratch_ / "folder");
   for (const std::string &path : {scratch_ / "absent", scratch_ / "folder"}) {

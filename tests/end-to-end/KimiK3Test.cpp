@@ -53,6 +53,36 @@ TEST_F(KimiK3, WithoutPaddingEveryDecayCounts) {
   expectSourceBack();
 }
 
+// Without the zeros that stand for no head: the same values, and back without.
+TEST_F(KimiK3, DecaysThatWereTrimmedStayTrimmed) {
+  const Outcome padded = import({"--tp", "2"});
+  ASSERT_EQ(padded.status, 0) << padded.err;
+  const std::string name =
+      "language_model.decoder.layers.1.self_attention.A_log";
+  const std::string whole = parameter("tp1.pp0.ep0", name);
+  EXPECT_EQ(whole.size(), 2 * sizeof(float));
+  for (auto &file : model_.files)
+    for (auto &tensor : file.tensors)
+      if (tensor.name.ends_with("A_log")) {
+        tensor.shape = {4};
+        tensor.filled = UINT64_MAX;
+      }
+  const Outcome trimmed = import({"--tp", "2"});
+  ASSERT_EQ(trimmed.status, 0) << trimmed.err;
+  EXPECT_EQ(parameter("tp1.pp0.ep0", name), whole);
+  expectSourceBack();
+}
+
+// Not of some layers only.
+TEST_F(KimiK3, DecaysThatWereTrimmedInOneLayerAreRefused) {
+  model_.at(decays).shape = {4};
+  model_.at(decays).filled = UINT64_MAX;
+  const Outcome refused = import();
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(refused.err.contains("mixed layouts: ")) << refused.err;
+  EXPECT_TRUE(refused.err.contains(decays)) << refused.err;
+}
+
 // The text model's own names, without those of a model with vision.
 TEST_F(KimiK3, TheDecoderAloneHasNoPrefixAndNoTower) {
   const Outcome done = import({"--form", "text_only"});

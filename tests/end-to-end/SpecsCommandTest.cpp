@@ -2,8 +2,10 @@
 #include "tests/end-to-end/Process.h"
 #include "tests/end-to-end/Scratch.h"
 
+#include <cctype>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +42,55 @@ TEST(SpecsCommand, EachFamilyHasARowWithWhatIsSupported) {
   EXPECT_EQ(all.at("glm5_next")["megatron"], "HybridModel");
   EXPECT_EQ(all.at("mixtral")["forms"],
             Json({"fused", "grouped", "per_expert", "sequential"}));
+}
+
+/// Rows of the tables of a README whose first cell is of names: what the other
+/// cells say, by each name.
+std::map<std::string, std::string> familyTable(const std::string &file) {
+  std::map<std::string, std::string> table;
+  std::istringstream lines(readText(file));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t cell = line.find(" | ");
+    if (!line.starts_with("| `") || cell == std::string::npos)
+      continue;
+    for (size_t at = line.find('`'); at < cell;) {
+      const size_t end = line.find('`', at + 1);
+      table[line.substr(at + 1, end - at - 1)] += line.substr(cell) + "\n";
+      at = line.find('`', end + 1);
+    }
+  }
+  return table;
+}
+
+/// Whether a text has a word that is not part of a longer one.
+bool hasWord(const std::string &text, const std::string &word) {
+  auto isLetter = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
+            text[at] == '_');
+  };
+  for (size_t at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + 1))
+    if (!isLetter(at - 1) && !isLetter(at + word.size()))
+      return true;
+  return false;
+}
+
+TEST(SpecsCommand, TheTablesOfFamiliesAreWhole) {
+  const std::string specs = MBC_SPECS;
+  const auto families = familyTable(specs + "/../README.md"),
+             classes = familyTable(specs + "/README.md");
+  const std::map<std::string, Json> all = rows();
+  for (const auto &[name, row] : all) {
+    EXPECT_TRUE(families.contains(name)) << "README.md has no " << name;
+    ASSERT_TRUE(classes.contains(name)) << "specs/README.md has no " << name;
+    for (const Json &architecture : row["architectures"])
+      EXPECT_TRUE(hasWord(classes.at(name), architecture))
+          << "specs/README.md: " << name << " does not mention "
+          << architecture;
+  }
+  for (const auto &[name, row] : classes)
+    EXPECT_TRUE(all.contains(name)) << "specs/README.md has " << name;
 }
 
 // In the text a line below the row, in JSON a list.
