@@ -50,6 +50,8 @@ Box placementBox(const Shape &source, const Shape &sourceStart,
 }
 
 BoxMap sliceMap(const Shape &source, const Shape &start, const Shape &shape) {
+  if (shape.elements() == 0)
+    return {};
   Shape origin = shape;
   for (size_t dim = 0; dim != shape.rank(); ++dim)
     origin[dim] = 0;

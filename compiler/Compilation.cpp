@@ -284,11 +284,16 @@ bool Compilation::bind() {
   return !diagnostics.hasErrors();
 }
 
-/// At TP 1, 2 and what is asked for: an inverse may hold at the first only.
+/// At TP 1, 2 and what is asked for: an inverse may hold at the first only. EP
+/// makes no difference but to rows that are dealt out over its ranks.
 std::vector<ShardLayout> Compilation::proofSizes() const {
-  std::vector<ShardLayout> sizes{{1, 1}, {2, 2}};
-  if (layout.tp != layout.etp || layout.tp > 2)
-    sizes.push_back({layout.tp, layout.etp});
+  bool deals = std::ranges::any_of(model.mappings, [](const auto &mapping) {
+    return mapping.shard.kind == dsl::ShardKind::ExpertRows;
+  });
+  std::vector<ShardLayout> sizes{{1, 1, 1}, {2, 2, deals ? 2 : 1}};
+  int64_t ep = deals ? layout.ep : 1;
+  if (layout.tp != layout.etp || layout.tp > 2 || ep > 2)
+    sizes.push_back({layout.tp, layout.etp, ep});
   return sizes;
 }
 
@@ -308,7 +313,7 @@ std::vector<RuleClass> Compilation::ruleClasses() const {
 }
 
 ShardLayout Compilation::shardLayout() const {
-  return {layout.tp, layout.etp, options.format == "torch"};
+  return {layout.tp, layout.etp, layout.ep, options.format == "torch"};
 }
 
 Result<std::string> Compilation::graph(const std::string &stage,

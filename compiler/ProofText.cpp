@@ -41,8 +41,12 @@ std::vector<std::string> losses(const RuleClass &rule, const RoundTrip &trip) {
 }
 
 std::string sizeText(const ShardLayout &size) {
-  return size.tp == size.etp ? fmt::format("TP {}", size.tp)
-                             : fmt::format("TP {} ETP {}", size.tp, size.etp);
+  std::string text = fmt::format("TP {}", size.tp);
+  if (size.tp != size.etp)
+    text += fmt::format(" ETP {}", size.etp);
+  if (size.ep != 1)
+    text += fmt::format(" EP {}", size.ep);
+  return text;
 }
 
 std::string sizesText(const RoundTrip &trip, std::span<const ShardLayout> sizes,
@@ -120,6 +124,7 @@ std::string proofJson(const dsl::Model &model, const Binding &binding,
       results.push_back(
           {{"tp", sizes[k].tp},
            {"etp", sizes[k].etp},
+           {"ep", sizes[k].ep},
            {"result", trips[i].at[k] == At::Proven ? "proven"
                       : trips[i].at[k] == At::Lost ? "lost"
                                                    : "indivisible"}});

@@ -6,6 +6,7 @@
 #include "compiler/ValueLoss.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -32,7 +33,10 @@ bool hasSections(const RuleClass &rule) {
 }
 
 int64_t ranksOf(const RuleClass &rule, const ShardLayout &layout) {
-  return rule.mapping->shard.expert ? layout.etp : layout.tp;
+  const dsl::Shard &shard = rule.mapping->shard;
+  return shard.kind == dsl::ShardKind::ExpertRows ? layout.ep
+         : shard.expert                           ? layout.etp
+                                                  : layout.tp;
 }
 
 /// Whether every extent that the layout cuts divides; if not, the layout is
@@ -40,7 +44,8 @@ int64_t ranksOf(const RuleClass &rule, const ShardLayout &layout) {
 bool divides(const RuleClass &rule, const ShardLayout &layout) {
   int64_t ranks = ranksOf(rule, layout);
   const dsl::Shard &shard = rule.mapping->shard;
-  if (shard.kind == dsl::ShardKind::Replicated || ranks == 1)
+  if (shard.kind == dsl::ShardKind::Replicated ||
+      shard.kind == dsl::ShardKind::ExpertRows || ranks == 1)
     return true;
   if (hasSections(rule))
     return std::ranges::all_of(rule.sections, [&](const auto &extents) {
@@ -91,6 +96,8 @@ Box placed(const FusedOutput &output, const Shape &whole, int64_t local,
 void placeOutput(const RuleClass &rule, const ShardLayout &layout,
                  const FusedOutput &output, int64_t input, BoxMap &whole) {
   const Shape &shape = rule.megatron[output.operand].shape;
+  if (output.shape.elements() == 0)
+    return;
   if (!hasSections(rule)) {
     whole.boxes.push_back(placed(output, shape, 0, 0, -1, input));
     return;
@@ -159,6 +166,7 @@ void reportLoss(MLIRContext &context, const RuleClass &rule,
                 const ShardLayout &layout, int64_t operand, int64_t element) {
   emitError(locationOf(context, *rule.mapping, {}))
       << "export after import at TP " << layout.tp << ", ETP " << layout.etp
+      << (layout.ep == 1 ? "" : fmt::format(", EP {}", layout.ep))
       << " does not give back element "
       << indexOf(rule.hf[operand].shape, element) << " of Hugging Face tensor "
       << operand << " (shape " << toString(rule.hf[operand].shape)

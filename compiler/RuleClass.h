@@ -94,7 +94,7 @@ struct RuleClass {
 
 /// How the target is cut.
 struct ShardLayout {
-  int64_t tp = 1, etp = 1;
+  int64_t tp = 1, etp = 1, ep = 1;
   bool joinSections =
       false; ///< per-rank files: a rank's sections are one tensor
 };
@@ -132,8 +132,8 @@ struct InputScales {
 /// One stored tensor of the target.
 struct FusedOutput {
   uint32_t operand = 0; ///< of the target side
-  int64_t rank = 0;     ///< TP (or, for experts, ETP) rank that owns it
-  int64_t section = 0;  ///< index of the section, 0 if there are none
+  int64_t rank = 0;    ///< TP (experts: ETP, expert_rows: EP) rank that owns it
+  int64_t section = 0; ///< index of the section, 0 if there are none
   Shape start; ///< Megatron targets: first index in the whole tensor (named
                ///< sections: in the section's tensor)
   Shape shape;
@@ -201,7 +201,7 @@ struct RoundTrip {
   std::vector<ZeroRange> zeros;
 };
 
-/// Import at each TP of `sizes`, then export from those shards, composed
+/// Import at each of `sizes`, then export from those shards, composed
 /// exactly on their boxes: every element is accounted for, none is sampled.
 /// Reports each class for which some HF element does not come back to its own
 /// place, or whose arithmetic loses values. Classes are import classes; one

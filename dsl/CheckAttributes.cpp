@@ -11,9 +11,9 @@ bool contains(const std::vector<std::string> &names, const std::string &name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const std::vector<std::string> shardWords{"replicated", "column", "row",
-                                          "vocab",      "gated",  "section",
-                                          "dim",        "expert"};
+const std::vector<std::string> shardWords{
+    "replicated", "column", "row",    "vocab",      "gated",
+    "section",    "dim",    "expert", "expert_rows"};
 
 std::string knownWords(const std::string &word,
                        const std::vector<std::string> &words) {

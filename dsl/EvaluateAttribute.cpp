@@ -42,13 +42,17 @@ void Evaluation::setShard(Shard &shard, const AttributeWord &word) {
       {"vocab", ShardKind::Vocab},
       {"gated", ShardKind::Gated},
       {"section", ShardKind::Section},
-      {"dim", ShardKind::Dim}};
+      {"dim", ShardKind::Dim},
+      {"expert_rows", ShardKind::ExpertRows}};
   if (word.word == "expert") {
     shard.expert = true;
     shard.kind = kinds.at(word.arguments[0].value->name->spelling);
     return;
   }
   shard.kind = kinds.at(word.word);
+  if (shard.kind == ShardKind::ExpertRows && model.experts == 0)
+    reporter.error(word.where, "'expert_rows' deals rows out over the expert "
+                               "ranks, and the model declares no experts");
   for (const Argument &argument : word.arguments) {
     if (shard.kind == ShardKind::Section) {
       shard.sections.push_back(argument.value->name->spelling);

@@ -55,6 +55,7 @@ enum class ShardKind : uint8_t {
   Gated,   ///< two equal sections (gate, up) of one key, each cut along dim 0
   Section, ///< sections cut along dim 0 each on its own; `sections` names them
   Dim,     ///< cut along `dim`
+  ExpertRows, ///< rows dealt out over the expert ranks, as evenly as they go
 };
 
 struct Shard {

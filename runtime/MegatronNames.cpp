@@ -1,6 +1,7 @@
 #include "runtime/MegatronNames.h"
 #include "runtime/TowerNames.h"
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -61,10 +62,11 @@ Places locate(const std::vector<std::string_view> &segments) {
   Places places;
   if (isTowerName({segments.front().data(), segments.back().data()}))
     return places;
+  const bool draft = isDraftName(segments.front());
   for (size_t i = 0; i + 1 < segments.size(); ++i) {
     bool numbered = i + 2 < segments.size() && segments[i + 1] == "layers" &&
                     number(segments[i + 2]);
-    if (numbered && segments[i] == "decoder" && places.layer < 0)
+    if (numbered && segments[i] == "decoder" && places.layer < 0 && !draft)
       places.layer = static_cast<int>(i + 2);
     if (numbered && segments[i] == "mtp" && places.mtp < 0)
       places.mtp = static_cast<int>(i + 2);
@@ -93,10 +95,15 @@ bool isTowerName(std::string_view name) {
   return towerOf(name) != Tower::None;
 }
 
+bool isDraftName(std::string_view name) {
+  return name.substr(0, name.find('.')) == "dspark";
+}
+
 MegatronName parseMegatronName(std::string_view name) {
   std::vector<std::string_view> segments = split(name);
   Places places = locate(segments);
   MegatronName parsed;
+  parsed.draft = isDraftName(name);
   if (places.layer >= 0)
     parsed.layer = number(segments[places.layer]);
   if (places.mtp >= 0)
@@ -108,6 +115,12 @@ MegatronName parseMegatronName(std::string_view name) {
     parsed.expert = number(segments[places.grouped].substr(places.stem));
   }
   return parsed;
+}
+
+void ExpertCounts::note(const MegatronName &name) {
+  int64_t &count = name.draft ? draft : model;
+  if (name.expert)
+    count = std::max(count, *name.expert + 1);
 }
 
 std::string renumber(std::string_view name, std::optional<int64_t> layer,
@@ -147,6 +160,8 @@ TensorKey torchDistKey(std::string_view name, std::string_view section,
                        const KeyRules &rules) {
   std::vector<std::string_view> segments = split(name);
   Places places = locate(segments);
+  const int64_t experts =
+      isDraftName(name) ? rules.experts.draft : rules.experts.model;
   TensorKey key;
   key.key.reserve(name.size() + section.size() + 16);
   auto keep = [&key](std::string_view segment) {
@@ -160,10 +175,10 @@ TensorKey torchDistKey(std::string_view name, std::string_view section,
       key.axes.push_back(rules.layers);
       key.index.push_back(*number(segments[i]));
     } else if (at == places.localExpert) {
-      key.axes.push_back(rules.experts);
+      key.axes.push_back(experts);
       key.index.push_back(*number(segments[i]));
     } else if (at == places.grouped) {
-      key.axes.push_back(rules.experts);
+      key.axes.push_back(experts);
       key.index.push_back(*number(segments[i].substr(places.stem)));
       if (places.stem != 0)
         keep(segments[i].substr(0, places.stem));

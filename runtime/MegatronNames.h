@@ -17,17 +17,25 @@ namespace mbc {
 ///   decoder.layers.7.mlp.experts.local_experts.12.linear_fc1.weight
 ///     layer 7, expert 12, sequential
 ///   mtp.layers.0.mtp_model_layer.mlp.linear_fc2.weight       mtp 0
+///   dspark.decoder.layers.1.inner_layer.mlp.experts.linear_fc1.weight2
+///     draft, expert 2
 struct MegatronName {
   std::optional<int64_t> layer;  ///< N of `decoder.layers.N.`
   std::optional<int64_t> mtp;    ///< N of `mtp.layers.N.`
   std::optional<int64_t> expert; ///< number of a routed expert
   bool sequential = false;       ///< spelt local_experts.{e}
+  /// In a draft module, which numbers its layers and experts on its own and
+  /// is held by the last pipeline stage.
+  bool draft = false;
 };
 MegatronName parseMegatronName(std::string_view name);
 
 /// Whether a name belongs to a vision or audio tower, which numbers its own
 /// layers and is held whole by the first pipeline stage.
 bool isTowerName(std::string_view name);
+
+/// Whether a name belongs to a draft module (MegatronName::draft).
+bool isDraftName(std::string_view name);
 
 /// The same name with other layer and expert numbers (local ones, for the
 /// per-rank format).
@@ -40,12 +48,24 @@ std::string renumber(std::string_view name, std::optional<int64_t> layer,
 std::string perRankName(std::string name);
 std::string fromPerRankName(std::string name);
 
+/// Numbers of routed experts: of a model's layers, and of its draft module,
+/// which may have another.
+struct ExpertCounts {
+  int64_t model = 0, draft = 0;
+
+  int64_t of(const MegatronName &name) const {
+    return name.draft ? draft : model;
+  }
+  /// Makes room for the expert of a name, if it is one's.
+  void note(const MegatronName &name);
+};
+
 /// What decides how a torch_dist spells its keys.
 struct KeyRules {
   bool layersStacked =
       false;            ///< one key for all layers, with a leading layer axis
   int64_t layers = 0;   ///< decoder layers (the layer axis's extent)
-  int64_t experts = 0;  ///< routed experts (the expert axis's extent)
+  ExpertCounts experts; ///< routed experts (the expert axis's extent)
   bool gptModel = true; ///< mtp_model_layer is stored as transformer_layer
 };
 

@@ -143,6 +143,10 @@ ShardRule shardRule(std::string_view name, size_t rank) {
     rule.cut = Cut::Rows;
   if (tail.leaf != "weight" && tail.leaf != "bias")
     return rule;
+  if (has(".engram.embed.tables.")) {
+    rule.cut = Cut::ExpertRows;
+    return rule;
+  }
   const bool attention = has("self_attention.");
   if (isOneOf(tail.module, columnParallel) ||
       (attention && isOneOf(tail.module, columnParallelAttention)))

@@ -10,11 +10,12 @@
 namespace mbc {
 
 enum class Cut : uint8_t {
-  None,     ///< every rank has all of it
-  Rows,     ///< equal blocks of rows
-  Columns,  ///< equal blocks of columns
-  Gated,    ///< two halves (gate, up), each cut by rows
-  Sections, ///< several sections, each cut by rows
+  None,       ///< every rank has all of it
+  Rows,       ///< equal blocks of rows
+  Columns,    ///< equal blocks of columns
+  Gated,      ///< two halves (gate, up), each cut by rows
+  Sections,   ///< several sections, each cut by rows
+  ExpertRows, ///< rows dealt out over the EP ranks, perhaps not equally many
 };
 
 struct ShardRule {

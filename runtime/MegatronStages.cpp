@@ -97,7 +97,7 @@ bool StageMap::holds(int64_t stage, std::string_view name) const {
            *parsed.layer < first_[static_cast<size_t>(stage) + 1];
   if (name == embedding_)
     return first || (last && mtp_); // the MTP block embeds its own input
-  bool end = parsed.mtp || name.find("decoder.") != name.npos ||
+  bool end = parsed.mtp || parsed.draft || name.find("decoder.") != name.npos ||
              name.find("output_layer.") != name.npos;
   return end && !isTowerName(name) ? last : first;
 }

@@ -1,6 +1,7 @@
 #include "runtime/MegatronNames.h"
 #include "runtime/MegatronShards.h"
 #include "runtime/MegatronStages.h"
+#include "runtime/Share.h"
 #include "runtime/TorchRanksLayout.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace mbc {
 namespace {
 
-/// A block of `blocks`, cut into `count` equal parts along `dim`.
+/// What a rank has of a block, along `dim`.
 struct Slice {
   size_t dim;
   int64_t start, extent;
@@ -23,6 +24,11 @@ Result<std::vector<Slice>> slicesOf(const StoredTensor &tensor,
   std::vector<Slice> slices;
   if (rule.cut == Cut::None)
     return slices;
+  if (rule.cut == Cut::ExpertRows) {
+    Share share = shareOf((*tensor.shape)[0], count, index);
+    slices.push_back({0, share.start, share.extent});
+    return slices;
+  }
   size_t dim = rule.cut == Cut::Columns ? 1 : 0;
   std::vector<int64_t> blocks = {0};
   if (dim == 1) {
@@ -56,8 +62,11 @@ Result<RankShard> shardOf(const StoredTensor &tensor, uint32_t number,
                           const ParallelSizes &sizes) {
   ShardRule rule = shardRule(tensor.name, tensor.shape->rank());
   Result<std::vector<Slice>> slices =
-      rule.expert ? slicesOf(tensor, rule, lookup, place.etp, sizes.etp, "etp")
-                  : slicesOf(tensor, rule, lookup, place.tp, sizes.tp, "tp");
+      rule.cut == Cut::ExpertRows
+          ? slicesOf(tensor, rule, lookup, place.ep, sizes.ep, "ep")
+      : rule.expert
+          ? slicesOf(tensor, rule, lookup, place.etp, sizes.etp, "etp")
+          : slicesOf(tensor, rule, lookup, place.tp, sizes.tp, "tp");
   if (!slices)
     return std::unexpected(slices.error());
   RankShard shard{number,
@@ -80,14 +89,16 @@ Result<RankShard> shardOf(const StoredTensor &tensor, uint32_t number,
   return shard;
 }
 
-Result<int64_t> expertsPerRank(const Checkpoint &whole, int64_t ep) {
-  int64_t experts = 0;
+Result<ExpertCounts> expertsPerRank(const Checkpoint &whole, int64_t ep) {
+  ExpertCounts experts;
   for (const StoredTensor &tensor : whole.tensors)
-    if (auto expert = parseMegatronName(tensor.name).expert)
-      experts = std::max(experts, *expert + 1);
-  if (experts % ep != 0)
-    return fail("{} experts do not divide by ep={}", experts, ep);
-  return experts / ep;
+    experts.note(parseMegatronName(tensor.name));
+  for (int64_t *count : {&experts.model, &experts.draft}) {
+    if (*count % ep != 0)
+      return fail("{} experts do not divide by ep={}", *count, ep);
+    *count /= ep;
+  }
+  return experts;
 }
 
 /// A tensor that is put together from those of the ranks.
@@ -109,6 +120,14 @@ void addToWhole(Joined &whole, const StoredTensor &local, const ShardRule &rule,
   }
   const Shape &shape = *local.shape;
   Shape start = *piece.start;
+  if (rule.cut == Cut::ExpertRows) { // ranks come in order
+    start[0] = whole.pieces.empty() ? 0 : whole.shape[0];
+    whole.shape[0] = start[0] + shape[0];
+    if (shape[0] != 0)
+      whole.pieces.push_back(
+          {piece.file, piece.offset, store.keep(start), piece.shape});
+    return;
+  }
   if (rule.cut == Cut::Columns) {
     whole.shape[1] = shape[1] * count;
     start[1] = index * shape[1];
@@ -153,7 +172,7 @@ Result<std::vector<RankShard>> shardsOf(const Checkpoint &whole,
   ParallelSizes sizes{asked.tp, asked.pp, asked.ep,
                       asked.etp == 0 ? asked.tp : asked.etp};
   Result<StageMap> stages = StageMap::make(whole, sizes.pp);
-  Result<int64_t> experts = expertsPerRank(whole, sizes.ep);
+  Result<ExpertCounts> experts = expertsPerRank(whole, sizes.ep);
   if (!stages || !experts)
     return std::unexpected(stages ? experts.error() : stages.error());
   TensorLookup lookup = lookupIn(whole);
@@ -166,8 +185,10 @@ Result<std::vector<RankShard>> shardsOf(const Checkpoint &whole,
                         place.pp == sizes.pp - 1 &&
                         tensor.name == stages->embedding();
       bool here = stages->holds(place.pp, tensor.name);
-      auto expert = parseMegatronName(tensor.name).expert;
-      if ((expert && *expert / *experts != place.ep) || (!here && !outputCopy))
+      MegatronName name = parseMegatronName(tensor.name);
+      bool elsewhere =
+          name.expert && *name.expert / experts->of(name) != place.ep;
+      if (elsewhere || (!here && !outputCopy))
         continue;
       Result<RankShard> shard = shardOf(tensor, i, lookup, place, sizes);
       if (!shard)
@@ -205,9 +226,10 @@ Result<Checkpoint> joinRanks(const Checkpoint &checkpoint) {
   for (const StoredTensor &local : checkpoint.tensors) {
     ShardRule rule = shardRule(local.name, local.shape->rank());
     RankPlace place = parseRankName(local.rank);
-    int64_t index = rule.cut == Cut::None ? 0
-                    : rule.expert         ? place.etp
-                                          : place.tp;
+    int64_t index = rule.cut == Cut::None         ? 0
+                    : rule.cut == Cut::ExpertRows ? place.ep
+                    : rule.expert                 ? place.etp
+                                                  : place.tp;
     if (!seen.try_emplace(fmt::format("{} {}", local.name, index), true).second)
       continue;
     auto [slot, inserted] = known.try_emplace(local.name, tensors.size());

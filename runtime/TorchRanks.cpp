@@ -105,16 +105,18 @@ int64_t localLayers(const RankContent &content, int64_t chunk) {
   return layers;
 }
 
-/// The number of routed experts in a file, compared with the arguments.
-Result<int64_t> localExperts(const RankContent &content, const RankSizes &sizes,
-                             const std::string &path) {
-  int64_t experts = 0;
+/// The numbers of routed experts in a file. The model's is compared with the
+/// arguments, which do not know a draft module's.
+Result<ExpertCounts> localExperts(const RankContent &content,
+                                  const RankSizes &sizes,
+                                  const std::string &path) {
+  ExpertCounts experts;
   for (const RankTensor &tensor : content.tensors)
-    if (auto expert = parseMegatronName(tensor.stored.name).expert)
-      experts = std::max(experts, *expert + 1);
-  if (experts != 0 && sizes.experts != 0 && experts * sizes.ep != sizes.experts)
+    experts.note(parseMegatronName(tensor.stored.name));
+  if (experts.model != 0 && sizes.experts != 0 &&
+      experts.model * sizes.ep != sizes.experts)
     return fail("{}: has {} experts, the saved arguments say {} over EP {}",
-                path, experts, sizes.experts, sizes.ep);
+                path, experts.model, sizes.experts, sizes.ep);
   return experts;
 }
 
@@ -157,14 +159,14 @@ chunkStarts(const std::string &root, const RankSizes &sizes,
 
 /// The name of a file's tensor, counted over the whole model.
 std::string globalName(const std::string &key, int64_t firstLayer,
-                       int64_t firstExpert) {
+                       const ExpertCounts &firstExperts) {
   std::string name = parameterName(key);
   MegatronName parsed = parseMegatronName(name);
   std::optional<int64_t> layer, expert;
   if (parsed.layer)
     layer = *parsed.layer + firstLayer;
   if (parsed.expert)
-    expert = *parsed.expert + firstExpert;
+    expert = *parsed.expert + firstExperts.of(parsed);
   return renumber(name, layer, expert);
 }
 
@@ -172,15 +174,16 @@ std::string globalName(const std::string &key, int64_t firstLayer,
 void addTensors(std::vector<StoredTensor> &tensors, HeaderStore &store,
                 const RankContent &content, uint32_t number,
                 std::string_view rank, const std::vector<int64_t> &firstLayer,
-                int64_t firstExpert) {
+                const ExpertCounts &firstExperts) {
   std::string_view keptRank = store.keep(rank);
   for (const RankTensor &tensor : content.tensors) {
     const TorchTensor &local = tensor.stored;
     const Shape *shape = store.keep(local.shape);
     StoredPiece piece{number, local.offset,
                       store.keep(Shape::zeros(shape->rank())), shape};
-    std::string name = globalName(
-        local.name, firstLayer[static_cast<size_t>(tensor.chunk)], firstExpert);
+    std::string name =
+        globalName(local.name, firstLayer[static_cast<size_t>(tensor.chunk)],
+                   firstExperts);
     StoredTensor &added = tensors.emplace_back();
     added.name = store.keep(name);
     added.shape = shape;
@@ -254,7 +257,7 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
   auto store = std::make_shared<HeaderStore>();
   for (uint32_t i = 0; i != files.size(); ++i) {
     const RankContent &content = (*contents)[i];
-    Result<int64_t> experts = localExperts(
+    Result<ExpertCounts> experts = localExperts(
         content, *sizes, joinPath(directory, checkpoint.files[i].path));
     if (!experts)
       return std::unexpected(experts.error());
@@ -262,9 +265,10 @@ Result<Checkpoint> openTorchRanks(const std::string &directory) {
     for (int64_t chunk = 0; chunk != sizes->vpp; ++chunk)
       firstLayer.push_back((
           *starts)[static_cast<size_t>(chunk * sizes->pp + files[i].place.pp)]);
+    const int64_t ep = files[i].place.ep;
     addTensors(checkpoint.tensors, *store, content, i,
                rankName(files[i].place, *sizes), firstLayer,
-               files[i].place.ep * *experts);
+               {ep * experts->model, ep * experts->draft});
     checkpoint.files[i].size = content.size;
   }
   checkpoint.stores.push_back(std::move(store));

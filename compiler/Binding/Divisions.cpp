@@ -42,7 +42,8 @@ operandObstacle(const dsl::Shard &shard, const Shape &shape,
                 const std::vector<int64_t> &sections, int64_t ranks) {
   switch (shard.kind) {
   case dsl::ShardKind::Replicated:
-  case dsl::ShardKind::Vocab: // padded to a multiple
+  case dsl::ShardKind::Vocab:      // padded to a multiple
+  case dsl::ShardKind::ExpertRows: // as evenly as they go
     return std::nullopt;
   case dsl::ShardKind::Column:
     if (auto heads = headsObstacle(shard.heads, ranks))

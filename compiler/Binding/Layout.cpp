@@ -20,7 +20,7 @@ int64_t ParallelLayout::chunkOfLayer(int64_t layer) const {
 int64_t ParallelLayout::chunkOf(const MegatronName &name,
                                 dsl::Stage where) const {
   bool byName = where == dsl::Stage::ByName;
-  if (where == dsl::Stage::Last || (byName && name.mtp))
+  if (where == dsl::Stage::Last || (byName && (name.mtp || name.draft)))
     return chunks() - 1;
   return byName && name.layer ? chunkOfLayer(*name.layer) : 0;
 }
@@ -60,6 +60,27 @@ std::string ParallelLayout::toString() const {
   return text;
 }
 
+ExpertCounts expertCounts(const dsl::Model &model) {
+  ExpertCounts counts{model.experts, 0};
+  for (const dsl::RuleInstance &instance : model.instances)
+    for (const std::string &text : instance.megatron)
+      if (isDraftName(text))
+        counts.note(parseMegatronName(text));
+  return counts;
+}
+
+int64_t shardRanks(const dsl::Shard &shard, const ParallelSizes &sizes) {
+  return shard.kind == dsl::ShardKind::ExpertRows ? sizes.ep
+         : shard.expert                           ? sizes.etp
+                                                  : sizes.tp;
+}
+
+int64_t shardRank(const dsl::Shard &shard, const RankPlace &place) {
+  return shard.kind == dsl::ShardKind::ExpertRows ? place.ep
+         : shard.expert                           ? place.etp
+                                                  : place.tp;
+}
+
 std::string joinNumbers(const std::vector<int64_t> &numbers) {
   if (numbers.size() == 1)
     return std::to_string(numbers.front());
@@ -73,6 +94,7 @@ std::string joinNumbers(const std::vector<int64_t> &numbers) {
 }
 
 static void checkExperts(const Options &options, const dsl::Model &model,
+                         const ExpertCounts &experts,
                          dsl::Diagnostics &diagnostics) {
   if (options.ep == 1)
     return;
@@ -82,13 +104,17 @@ static void checkExperts(const Options &options, const dsl::Model &model,
                                       options.ep, model.name));
     return;
   }
-  if (model.experts % options.ep != 0)
-    diagnostics.error(
-        {},
-        fmt::format("{} experts do not divide by {} (--ep); legal values "
-                    "are {}",
-                    model.experts, options.ep,
-                    legalValues(model.experts, [](int64_t) { return true; })));
+  // Each of both numbers has to divide; what divides one of them alone is no
+  // legal value.
+  const int64_t both = std::gcd(experts.model, experts.draft);
+  for (auto [count, whose] : {std::pair{experts.model, ""},
+                              std::pair{experts.draft, " of the draft module"}})
+    if (count % options.ep != 0)
+      diagnostics.error(
+          {}, fmt::format("{} experts{} do not divide by {} (--ep); legal "
+                          "values are {}",
+                          count, whose, options.ep,
+                          legalValues(both, [](int64_t) { return true; })));
 }
 
 ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
@@ -99,7 +125,8 @@ ParallelLayout makeLayout(const Options &options, const dsl::Model &model,
   layout.vpp = options.vpp;
   layout.ep = options.ep;
   layout.etp = options.etp != 0 ? options.etp : options.tp;
-  checkExperts(options, model, diagnostics);
+  layout.experts = expertCounts(model);
+  checkExperts(options, model, layout.experts, diagnostics);
   if (options.format == "torch" && layout.tp % layout.etp != 0)
     diagnostics.error(
         {}, fmt::format("--tp {} is not a multiple of --etp {}: the directory "

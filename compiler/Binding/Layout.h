@@ -11,6 +11,9 @@
 
 namespace mbc::compiler {
 
+/// A model declares its own experts; those of a draft module are counted.
+ExpertCounts expertCounts(const dsl::Model &model);
+
 /// How a Megatron run spreads the model over its ranks (their order:
 /// runtime/TorchRanksLayout.h). The model is cut into PP x VPP chunks in the
 /// order of its layers; chunk c stands on stage c mod PP and is the (c div
@@ -19,12 +22,13 @@ struct ParallelLayout : ParallelSizes {
   int64_t vpp = 1;
   std::vector<int64_t> chunkLayers; ///< decoder layers of each chunk
   std::string pattern;              ///< hybrid pattern with `|` cuts, or empty
+  ExpertCounts experts;
 
   int64_t chunks() const { return pp * vpp; }
   int64_t chunkOfLayer(int64_t layer) const;
   /// Whether `chunk` holds a parameter: as its rule says, else by its name
-  /// (decoder layers by number, MTP layers in the last chunk, others in the
-  /// first).
+  /// (decoder layers by number, MTP layers and a draft module in the last
+  /// chunk, others in the first).
   bool holds(int64_t chunk, const MegatronName &name, dsl::Stage where) const;
   /// The stage of the first chunk that holds it.
   int64_t stageOf(const MegatronName &name, dsl::Stage where) const;
@@ -33,12 +37,25 @@ struct ParallelLayout : ParallelSizes {
   int64_t denseRank(int64_t stage, int64_t tpRank) const;
   /// The lowest rank of `stage` that holds expert tensors of (ep, etp).
   int64_t expertRank(int64_t stage, int64_t epRank, int64_t etpRank) const;
+  /// The expert rank that holds the expert of a name, and its number there.
+  int64_t expertRankOf(const MegatronName &name) const {
+    return *name.expert / (experts.of(name) / ep);
+  }
+  int64_t localExpert(const MegatronName &name) const {
+    return *name.expert % (experts.of(name) / ep);
+  }
   /// "TP 2, PP 2, EP 2, ETP 1".
   std::string toString() const;
 
 private:
   int64_t chunkOf(const MegatronName &name, dsl::Stage where) const;
 };
+
+/// How many ranks a shard is cut over: EP where rows are dealt out, ETP for
+/// experts, else TP.
+int64_t shardRanks(const dsl::Shard &shard, const ParallelSizes &sizes);
+/// Which of them a rank is.
+int64_t shardRank(const dsl::Shard &shard, const RankPlace &place);
 
 /// The layout that the options ask for; every number that does not fit the
 /// model is reported with the values that would.

@@ -120,13 +120,13 @@ public:
 
 private:
   void note(const std::string &name) {
-    if (isTowerName(name))
+    MegatronName parsed = parseMegatronName(name);
+    if (isTowerName(name) || parsed.draft)
       return; // the arguments are the language model's
     for (size_t i = 0; i != given.size(); ++i)
       for (std::string_view tail : switches()[i].tails)
         given[i] = given[i] || name.ends_with(tail);
     hasQkvBias |= name.ends_with("linear_qkv.bias");
-    MegatronName parsed = parseMegatronName(name);
     if (parsed.mtp)
       mtpLayers.insert(*parsed.mtp);
     if (!parsed.layer)

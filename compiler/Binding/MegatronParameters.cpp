@@ -401,9 +401,10 @@ private:
       isFit |= shapes.fits(known, bound.type.megatron[operand].shape, expected);
       wanted += (wanted.empty() ? "" : " or ") + expected;
     }
-    if (!tail.empty() && isFit)
+    const bool hasShape = !tail.empty() && !isDraftName(name); // of its own
+    if (hasShape && isFit)
       byTail[tail].fits = true;
-    else if (!tail.empty())
+    else if (hasShape)
       byTail[tail] = {
           byTail[tail].fits, &mapping,
           fmt::format("{} has shape {}; Megatron's arguments give it {}", name,

@@ -20,6 +20,8 @@ std::string_view wordFor(Cut cut) {
     return "cut as gate and up";
   case Cut::Sections:
     return "cut by sections";
+  case Cut::ExpertRows:
+    return "dealt out by rows over the expert ranks";
   }
   return "";
 }
@@ -39,6 +41,8 @@ Cut cutOf(const dsl::Shard &shard, size_t rank) {
     return Cut::Sections;
   case dsl::ShardKind::Dim:
     return shard.dim == 0 ? Cut::Rows : Cut::Columns;
+  case dsl::ShardKind::ExpertRows:
+    return Cut::ExpertRows;
   }
   return Cut::None;
 }
@@ -131,9 +135,9 @@ private:
   /// Without an attribute.
   static dsl::Stage stageByName(const std::string &name) {
     MegatronName parsed = parseMegatronName(name);
-    return parsed.layer ? dsl::Stage::ByName
-           : parsed.mtp ? dsl::Stage::Last
-                        : dsl::Stage::First;
+    return parsed.layer                 ? dsl::Stage::ByName
+           : parsed.mtp || parsed.draft ? dsl::Stage::Last
+                                        : dsl::Stage::First;
   }
 
   dsl::Stage knownStage(const std::string &name) const {

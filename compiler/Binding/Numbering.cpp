@@ -86,7 +86,8 @@ private:
     for (auto [number, count, what] :
          {std::tuple{parsed.layer, model.layers, "decoder layers"},
           std::tuple{parsed.expert, model.experts, "experts"}})
-      if (number && *number >= count && !outside[instance.mapping]) {
+      if (number && !parsed.draft && // a draft module has numbers of its own
+          *number >= count && !outside[instance.mapping]) {
         outside[instance.mapping] = true;
         ruleError(mappingOf(instance),
                   fmt::format("{} is one of {} {}, numbered from 0: the model "

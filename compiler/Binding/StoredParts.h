@@ -15,9 +15,10 @@ struct StoredOperand {
 /// Of a torch_dist: the parts are its chunks.
 StoredOperand chunkParts(const Checkpoint &checkpoint, uint32_t tensor);
 
-/// Of per-rank files: the parts are the local tensors of the TP (or ETP)
-/// ranks. `sections` are the whole tensor's section extents where the rule's
-/// shard has sections. Fails if a rank's tensor is missing or misshapen.
+/// Of per-rank files: the parts are the local tensors of the ranks that the
+/// shard is cut over, but for those without elements. `sections` are the whole
+/// tensor's section extents where the rule's shard has sections. Fails if a
+/// rank's tensor is missing or misshapen.
 Result<StoredOperand> rankParts(const Checkpoint &checkpoint, uint32_t tensor,
                                 const dsl::Shard &shard,
                                 const ParallelLayout &layout,

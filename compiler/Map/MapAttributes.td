@@ -18,7 +18,8 @@ def Map_ShardKind : I32EnumAttr<"ShardKind", "how a tensor is cut over ranks", [
     I32EnumAttrCase<"Vocab", 3, "vocab">,
     I32EnumAttrCase<"Gated", 4, "gated">,
     I32EnumAttrCase<"Section", 5, "section">,
-    I32EnumAttrCase<"Dim", 6, "dim">]> {
+    I32EnumAttrCase<"Dim", 6, "dim">,
+    I32EnumAttrCase<"ExpertRows", 7, "expert_rows">]> {
   let cppNamespace = "::mbc::map";
 }
 
@@ -30,7 +31,8 @@ def Map_ShardAttr : Map_Attr<"Shard", "shard"> {
   let summary = "How the Megatron tensors of a rule are cut";
   let description = [{
     `dim` is the axis that is cut. `expert` tensors are cut over the expert
-    tensor parallel ranks, all others over the tensor parallel ranks. `named`
+    tensor parallel ranks, `expert_rows` over the expert parallel ranks, all
+    others over the tensor parallel ranks. `named`
     sections are tensors of their own, and their shards start within them.
 
     Example: `#mb.shard<column, dim = 0>`, `#mb.shard<row, dim = 1, expert = true>`.

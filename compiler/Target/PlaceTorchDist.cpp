@@ -33,7 +33,7 @@ std::vector<InstancePlace> placesOfInstances(const dsl::Model &model,
 KeyRules keyRules(const dsl::Model &model) {
   return {.layersStacked = model.layersStacked,
           .layers = model.layers,
-          .experts = model.experts,
+          .experts = expertCounts(model),
           .gptModel = model.megatron != "HybridModel"};
 }
 
@@ -71,10 +71,11 @@ private:
 
   int64_t rankOf(const MegatronName &name, dsl::Stage stage,
                  const dsl::Shard &shard, int64_t shardRank) const {
+    if (shard.kind == dsl::ShardKind::ExpertRows)
+      return layout.expertRank(layout.stageOf(name, stage), shardRank, 0);
     if (shard.expert && name.expert)
       return layout.expertRank(layout.stageOf(name, stage),
-                               *name.expert / (model.experts / layout.ep),
-                               shardRank);
+                               layout.expertRankOf(name), shardRank);
     return layout.denseRank(layout.stageOf(name, stage), shardRank);
   }
 
@@ -106,7 +107,8 @@ private:
            module.ends_with("final_norm") || module.ends_with("output_layer");
   }
 
-  /// An item's size depends on its dtype and shape alone.
+  /// An item's size depends on its dtype and shape alone. A rank without
+  /// elements of a tensor stores no chunk of it.
   void measureItems() {
     target.classes.resize(input.binding.classes.size());
     itemBytes.resize(target.classes.size());
@@ -114,7 +116,8 @@ private:
       const BoundClass &bound = input.binding.classes[c];
       const FusedClass &fused = input.program.classes[c];
       for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
-        target.classes[c].outputs.push_back({o});
+        if (fused.outputs[o].shape.elements() != 0)
+          target.classes[c].outputs.push_back({o});
         itemBytes[c].push_back(measure(bound, fused.outputs[o]));
       }
     }
@@ -151,6 +154,8 @@ private:
     std::vector<Place> sections; // of the operand at hand
     for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
       const FusedOutput &output = fused.outputs[o];
+      if (output.shape.elements() == 0)
+        continue;
       if (output.operand != lastOperand) {
         lastOperand = output.operand;
         name = parseMegatronName(instance.megatron[output.operand]);

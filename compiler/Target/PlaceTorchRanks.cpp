@@ -40,21 +40,16 @@ private:
   }
 
   bool holds(const RankFile &file, int64_t chunk, const MegatronName &name,
-             const dsl::Mapping &mapping, int64_t shardRank) const {
+             const dsl::Mapping &mapping, int64_t rank) const {
     if (!layout.holds(chunkAt(file, chunk), name, mapping.stage))
       return false;
     const dsl::Shard &shard = mapping.shard;
     bool expert = shard.expert && name.expert;
-    if (expert && *name.expert / (model.experts / layout.ep) != file.place.ep)
+    if (expert && layout.expertRankOf(name) != file.place.ep)
       return false;
-    if (shard.kind == dsl::ShardKind::Replicated || ranksOf(mapping) == 1)
-      return true;
-    return shardRank ==
-           (shard.expert ? file.place.tp % layout.etp : file.place.tp);
-  }
-
-  int64_t ranksOf(const dsl::Mapping &mapping) const {
-    return mapping.shard.expert ? layout.etp : layout.tp;
+    return shard.kind == dsl::ShardKind::Replicated ||
+           shardRanks(shard, layout) == 1 ||
+           rank == shardRank(shard, file.place);
   }
 
   /// A name that a parameter has in one chunk of a file, counted within it.
@@ -63,8 +58,8 @@ private:
     std::optional<int64_t> layer, expert;
     if (name.layer)
       layer = *name.layer - layout.firstLayer(chunkAt(file, chunk));
-    if (name.expert && model.experts != 0)
-      expert = *name.expert % (model.experts / layout.ep);
+    if (name.expert && layout.experts.of(name) != 0)
+      expert = layout.localExpert(name);
     return perRankName(renumber(text, layer, expert));
   }
 
@@ -77,12 +72,6 @@ private:
     for (uint32_t o = 0; o != fused.outputs.size(); ++o) {
       const FusedOutput &output = fused.outputs[o];
       const std::string &text = instance.megatron[output.operand];
-      if (layout.ep > 1 && text.contains(".engram.embed.tables."))
-        return fail("{}: Megatron deals its {} rows out over the {} expert "
-                    "ranks, which per-rank files cannot be written with yet; "
-                    "use --format torch_dist, which every size can read, or "
-                    "--ep 1",
-                    text, output.shape[0], layout.ep);
       MegatronName name = parseMegatronName(text);
       for (uint32_t f = 0; f != files.size(); ++f)
         for (int64_t chunk = 0; chunk != layout.vpp; ++chunk)

@@ -34,12 +34,14 @@ def MbShard : Pass<"mb-shard", "::mlir::ModuleOp"> {
     Each value that is yielded to Megatron becomes slices, one for each rank
     and section, as the rule's shard says. With `join` the sections of a rank
     are one tensor, as per-rank files hold them. An extent that does not divide
-    by the number of ranks is an error. Rules with Hugging Face targets are left
-    alone.
+    by the number of ranks is an error, but for rows that are dealt out over the
+    expert ranks: there a rank may have one more than another, or none. Rules
+    with Hugging Face targets are left alone.
   }];
   let options = [Option<"tp", "tp", "int64_t", "1", "tensor parallel ranks">,
                  Option<"etp", "etp", "int64_t", "1",
                         "expert tensor parallel ranks">,
+                 Option<"ep", "ep", "int64_t", "1", "expert parallel ranks">,
                  Option<"join", "join", "bool", "false",
                         "join the sections of a rank">];
   let dependentDialects = ["::mbc::map::MapDialect"];

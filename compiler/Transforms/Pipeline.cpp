@@ -18,6 +18,7 @@ void buildPipeline(OpPassManager &passes, Direction direction,
   MbShardOptions shard;
   shard.tp = layout.tp;
   shard.etp = layout.etp;
+  shard.ep = layout.ep;
   shard.join = layout.joinSections;
   passes.addPass(createMbShard(shard));
   // One operation an output, reading only the elements that it needs.
@@ -34,6 +35,7 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
   Option<std::string> direction{*this, "direction", llvm::cl::init("import")};
   Option<int64_t> tp{*this, "tp", llvm::cl::init(1)};
   Option<int64_t> etp{*this, "etp", llvm::cl::init(1)};
+  Option<int64_t> ep{*this, "ep", llvm::cl::init(1)};
   Option<bool> join{*this, "join", llvm::cl::init(false)};
 };
 
@@ -47,7 +49,7 @@ void registerGraphPasses() {
         buildPipeline(passes,
                       options.direction == "export" ? Direction::Export
                                                     : Direction::Import,
-                      {options.tp, options.etp, options.join});
+                      {options.tp, options.etp, options.ep, options.join});
       });
 }
 

@@ -1,6 +1,8 @@
 #include "compiler/Transforms/EraseDead.h"
 #include "compiler/Transforms/Passes.h"
 
+#include "runtime/Share.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -72,6 +74,8 @@ private:
         TargetAttr::get(builder.getContext(), operand, rank, section, start));
   }
 
+  /// Of the kinds that cut one dimension, rows dealt out are the one that may
+  /// come out uneven.
   LogicalResult cutDim(Value value, int64_t operand) {
     int64_t dim = shard.getDim();
     Operation *yield = &*builder.getInsertionPoint();
@@ -80,12 +84,14 @@ private:
              << "the shard cuts dimension " << dim << ", but the tensor has "
              << typeOf(value).getRank() << " dimensions";
     int64_t extent = typeOf(value).getDimSize(dim);
-    if (failed(divides(yield, extent, dim, "extent ")))
+    if (shard.getKind() != ShardKind::ExpertRows &&
+        failed(divides(yield, extent, dim, "extent ")))
       return failure();
-    int64_t share = extent / ranks;
-    for (int64_t rank = 0; rank != ranks; ++rank)
-      give(slice(value, dim, rank * share, share), operand, rank, 0, dim,
-           rank * share);
+    for (int64_t rank = 0; rank != ranks; ++rank) {
+      Share share = shareOf(extent, ranks, rank);
+      give(slice(value, dim, share.start, share.extent), operand, rank, 0, dim,
+           share.start);
+    }
     return success();
   }
 
@@ -149,8 +155,11 @@ struct ShardPass : impl::MbShardBase<ShardPass> {
     auto yield = dyn_cast<YieldOp>(rule.getBody().front().back());
     if (!yield)
       return success();
-    Cutter cutter(yield, rule.getShard(), rule.getSections(),
-                  rule.getShard().getExpert() ? etp : tp, join);
+    ShardAttr shard = rule.getShard();
+    int64_t ranks = shard.getKind() == ShardKind::ExpertRows ? ep
+                    : shard.getExpert()                      ? etp
+                                                             : tp;
+    Cutter cutter(yield, shard, rule.getSections(), ranks, join);
     for (auto [value, target] :
          llvm::zip(yield.getValues(), yield.getTargets()))
       if (failed(cutter.cut(value, cast<TargetAttr>(target))))
@@ -164,9 +173,9 @@ struct ShardPass : impl::MbShardBase<ShardPass> {
   }
 
   void runOnOperation() override {
-    if (tp < 1 || etp < 1) {
-      getOperation().emitError()
-          << "tp and etp must be positive, got " << tp << " and " << etp;
+    if (tp < 1 || etp < 1 || ep < 1) {
+      getOperation().emitError() << "tp, etp and ep must be positive, got "
+                                 << tp << ", " << etp << " and " << ep;
       return signalPassFailure();
     }
     for (RuleOp rule : getOperation().getOps<RuleOp>())
