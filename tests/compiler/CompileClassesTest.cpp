@@ -2,6 +2,9 @@
 
 #include "tests/compiler/RuleBuilder.h"
 
+#include <numeric>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace mbc::compiler {
@@ -120,7 +123,7 @@ TEST(CompileClasses, GatedChunksStartInTheJoinedTensor) {
 
 TEST(CompileClasses, GatedSectionsJoinInPerRankFiles) {
   FusedClass fused =
-      compileOne(gatedRule(4, 1), Direction::Import, {2, 1, true});
+      compileOne(gatedRule(4, 1), Direction::Import, {2, 1, 1, true});
   ASSERT_EQ(fused.outputs.size(), 2u);
   EXPECT_EQ(valuesOf(fused, 0), (std::vector<int64_t>{0, 1, 1000000, 1000001}));
   EXPECT_EQ(valuesOf(fused, 1), (std::vector<int64_t>{2, 3, 1000002, 1000003}));
@@ -154,6 +157,32 @@ TEST(CompileClasses, ExpertsAreCutOverEtp) {
   FusedClass fused = compileOne(rule, Direction::Import, {4, 2});
   ASSERT_EQ(fused.outputs.size(), 2u);
   EXPECT_EQ(valuesOf(fused, 1), (std::vector<int64_t>{2, 3}));
+}
+
+// Over any number of ranks: each row once and in order, no rank with fewer than
+// one behind it, none with two more than another, and some with none at all.
+TEST(CompileClasses, RowsDealtOutOverExpertRanks) {
+  for (int64_t rows = 1; rows != 8; ++rows)
+    for (int64_t ranks = 1; ranks != 6; ++ranks) {
+      SCOPED_TRACE(fmt::format("{} rows, {} ranks", rows, ranks));
+      // Converted, so that there is a kernel, too.
+      FusedClass fused = compileOne(
+          copyRule({rows, 2}, dsl::ShardKind::ExpertRows, DType::F32),
+          Direction::Import, {2, 2, ranks});
+      ASSERT_EQ(fused.outputs.size(), static_cast<size_t>(ranks));
+      std::vector<int64_t> joined, expected(rows * 2);
+      std::iota(expected.begin(), expected.end(), 0);
+      for (int64_t rank = 0; rank != ranks; ++rank) {
+        const FusedOutput &output = fused.outputs[rank];
+        EXPECT_EQ(output.rank, rank);
+        EXPECT_EQ(output.start,
+                  (Shape{static_cast<int64_t>(joined.size()) / 2, 0}));
+        EXPECT_EQ(output.shape[0], rows / ranks + (rank < rows % ranks));
+        std::vector<int64_t> values = valuesOf(fused, rank);
+        joined.insert(joined.end(), values.begin(), values.end());
+      }
+      EXPECT_EQ(joined, expected);
+    }
 }
 
 Rule vocabRule() {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace test;
 
-const std::vector<ShardLayout> sizes = {{1, 1}, {2, 2}, {2, 2, true}};
+const std::vector<ShardLayout> sizes = {{1, 1}, {2, 2, 2}, {2, 2, 3, true}};
 
 std::vector<std::string> findings(const Rule &rule) {
   dsl::Diagnostics diagnostics;
@@ -26,8 +26,14 @@ using Texts = std::vector<std::string>;
 TEST(RoundTrip, HoldsForEveryShard) {
   for (dsl::ShardKind kind :
        {dsl::ShardKind::Replicated, dsl::ShardKind::Column, dsl::ShardKind::Row,
-        dsl::ShardKind::Vocab})
+        dsl::ShardKind::Vocab, dsl::ShardKind::ExpertRows})
     EXPECT_EQ(findings(copyRule({4, 6}, kind)), Texts{});
+}
+
+TEST(RoundTrip, HoldsForRowsThatDoNotDivide) {
+  for (int64_t rows : {1, 2, 5, 7})
+    EXPECT_EQ(findings(copyRule({rows, 3}, dsl::ShardKind::ExpertRows)),
+              Texts{});
 }
 
 TEST(RoundTrip, HoldsForSections) {

@@ -210,5 +210,21 @@ TEST(Check, R26_NoNumberOfANameIsNegative) {
                   .text.contains("-1 is no number for a name"));
 }
 
+TEST(Check, R27_RowsAreDealtOutWhereThereAreExperts) {
+  const std::string rule = "a <- b  shard=expert_rows\n";
+  EXPECT_TRUE(evaluateText(withModel(rule))
+                  .text.contains("'expert_rows' deals rows out over the expert "
+                                 "ranks, and the model "
+                                 "declares no experts"));
+  Evaluated good = evaluateText("mbspec 1\n"
+                                "model tiny { megatron \"GPTModel\" layers 1 "
+                                "experts 4 vocab 8 multiple 1 }\n" +
+                                rule);
+  EXPECT_EQ(good.text, "");
+  EXPECT_EQ(good.model.mappings.at(0).shard.kind, ShardKind::ExpertRows);
+  EXPECT_TRUE(parseMessages(withModel("a <- b  shard=expert_rows(4)\n"))
+                  .contains("'expert_rows' takes no arguments"));
+}
+
 } // namespace
 } // namespace mbc::dsl

@@ -82,9 +82,12 @@ protected:
     experts(mg, hf);
   }
 
-  void experts(const std::string &mg, const std::string &hf) {
+  /// `drafts`: how many there are in a draft module.
+  void experts(const std::string &mg, const std::string &hf,
+               int64_t drafts = 0) {
+    drafts_ = drafts;
     linears(mg + "shared_experts.linear_fc{}.weight", hf + "shared_experts.");
-    for (int64_t e = 0; e != result_.experts; ++e)
+    for (int64_t e = 0; e != (drafts != 0 ? drafts : result_.experts); ++e)
       linears(mg + "experts.linear_fc{}.weight" + std::to_string(e),
               fmt::format("{}experts.{}.", hf, e), e);
   }
@@ -95,10 +98,15 @@ protected:
     auto name = [&](int linear) {
       return fmt::format(fmt::runtime(pattern), linear);
     };
-    sections(name(1), {get(hf + "w1.weight"), get(hf + "w3.weight")}).expert =
-        expert;
-    copy(name(2), hf + "w2.weight", Cut::Columns).expert = expert;
+    for (Parameter *parameter :
+         {&sections(name(1), {get(hf + "w1.weight"), get(hf + "w3.weight")}),
+          &copy(name(2), hf + "w2.weight", Cut::Columns)}) {
+      parameter->expert = expert;
+      parameter->draftExperts = drafts_;
+    }
   }
+
+  int64_t drafts_ = 0;
 };
 
 /// Each layer is two physical ones; some compress keys for those behind them.
@@ -115,6 +123,7 @@ public:
     for (int64_t i = 0; i != number("num_hidden_layers"); ++i)
       twoLayers(i, fmt::format("layers.{}.", i));
     layer_.reset();
+    draft(number("num_nextn_predict_layers"));
     for (const auto &[name, tensor] : tensors_)
       if (name.starts_with("vision.") || name.starts_with("aligner.") ||
           name.starts_with("image_"))
@@ -123,12 +132,49 @@ public:
   }
 
 private:
-  void twoLayers(int64_t i, const std::string &hf) {
-    layer_ = 2 * i;
-    std::string mg = fmt::format("decoder.layers.{}.", 2 * i);
+  void attentionLayer(const std::string &mg, const std::string &hf) {
     streams(mg + "hyper_connection.", hf + "hc_attn_");
     copy(mg + "inner_layer.input_layernorm.weight", hf + "attn_norm.weight");
     attention(mg + "inner_layer.self_attention.", hf + "attn.");
+  }
+
+  /// `mg` ends before the layer's parts; its router's bias is the caller's.
+  void expertLayer(const std::string &mg, const std::string &hf,
+                   int64_t drafts = 0) {
+    streams(mg + "hyper_connection.", hf + "hc_ffn_");
+    copy(mg + "inner_layer.pre_mlp_layernorm.weight", hf + "ffn_norm.weight");
+    experts(mg + "inner_layer.mlp.", hf + "ffn.", drafts);
+    copy(mg + "inner_layer.mlp.router.weight", hf + "ffn.gate.weight",
+         Cut::Rows);
+  }
+
+  /// Layers without compression, and experts that only text chooses.
+  void draft(int64_t layers) {
+    if (layers == 0)
+      return;
+    for (int64_t t = 0; t != layers; ++t) {
+      const std::string hf = fmt::format("mtp.{}.", t);
+      attentionLayer(fmt::format("dspark.decoder.layers.{}.", 2 * t), hf);
+      const std::string mg =
+          fmt::format("dspark.decoder.layers.{}.", 2 * t + 1);
+      expertLayer(mg, hf, number("dspark_n_routed_experts"));
+      copy(mg + "inner_layer.mlp.router.expert_bias", hf + "ffn.gate.bias");
+    }
+    for (const char *name : {"main_proj.weight", "main_norm.weight"})
+      copy(fmt::format("dspark.{}", name), fmt::format("mtp.0.{}", name));
+    for (const auto &[to, from] :
+         {std::pair{"norm.weight", "norm.weight"},
+          {"markov_embed.weight", "markov_head.embed.weight"},
+          {"markov_head.weight", "markov_head.head.weight"},
+          {"confidence_head.weight", "confidence_head.proj.weight"}})
+      copy(fmt::format("dspark.{}", to),
+           fmt::format("mtp.{}.{}", layers - 1, from));
+  }
+
+  void twoLayers(int64_t i, const std::string &hf) {
+    layer_ = 2 * i;
+    std::string mg = fmt::format("decoder.layers.{}.", 2 * i);
+    attentionLayer(mg, hf);
     const std::string core = mg + "inner_layer.self_attention.core_attention.";
     for (const auto &[to, from] :
          {std::pair{"compressor.linear_wkv", "compressor.wkv"},
@@ -139,25 +185,23 @@ private:
           {"indexer.linear_wk", "indexer.wk"},
           {"indexer.k_norm", "indexer.k_norm"}})
       same(core + to + ".weight", fmt::format("{}attn.{}.weight", hf, from));
-    same(mg + "engram.embed.tables.0.weight", hf + "engram.embed.weight");
+    same(mg + "engram.embed.tables.0.weight", hf + "engram.embed.weight",
+         Cut::ExpertRows);
     for (const char *name : {"wkv.weight", "q_weight", "k_weight"})
       same(mg + "engram." + name, hf + "engram." + name);
 
     layer_ = 2 * i + 1;
     mg = fmt::format("decoder.layers.{}.", 2 * i + 1);
-    streams(mg + "hyper_connection.", hf + "hc_ffn_");
-    mg += "inner_layer.";
-    copy(mg + "pre_mlp_layernorm.weight", hf + "ffn_norm.weight");
-    experts(mg + "mlp.", hf + "ffn.");
-    copy(mg + "mlp.router.weight", hf + "ffn.gate.weight", Cut::Rows);
-    copy(mg + "mlp.router.text_balance.expert_bias", hf + "ffn.gate.bias");
-    copy(mg + "mlp.router.image_balance.expert_bias", hf + "ffn.gate.bias_vl");
+    expertLayer(mg, hf);
+    mg += "inner_layer.mlp.router.";
+    copy(mg + "text_balance.expert_bias", hf + "ffn.gate.bias");
+    copy(mg + "image_balance.expert_bias", hf + "ffn.gate.bias_vl");
   }
 
   /// What only some layers have.
-  void same(const std::string &mg, const std::string &hf) {
+  void same(const std::string &mg, const std::string &hf, Cut cut = Cut::None) {
     if (hasTensor(hf))
-      copy(mg, hf);
+      copy(mg, hf, cut);
   }
 };
 

@@ -30,6 +30,8 @@ public:
 
   void parameter(const std::string &name, const Parameter &parameter) {
     const int64_t size = parameter.expert ? layout_.etp : layout_.tp;
+    if (parameter.draftExperts != 0)
+      divides(parameter.draftExperts, layout_.ep, "draft experts");
     const Extents &shape = parameter.whole.shape;
     if (parameter.groups != 0 && size % parameter.groups != 0)
       divides(parameter.groups, size, "key/value heads of " + name);

@@ -112,8 +112,10 @@ const Answers::Answer &Answers::answer(const std::string &name,
   const Parameter &parameter = reference_.parameters.at(name);
   const int64_t size = parameter.expert ? layout.etp : layout.tp;
   const std::string key =
-      parameter.cut == Cut::None
-          ? name
+      parameter.cut == Cut::None ? name
+      : parameter.cut == Cut::ExpertRows
+          ? fmt::format("{} EP {}/{}", name, s / layout.etp % layout.ep,
+                        layout.ep)
           : fmt::format("{} {}/{} {}", name, s % size, size,
                         reference_.vocabulary.contains(name) ? vocabMultiple
                                                              : 0);
@@ -131,12 +133,6 @@ const Answers::Answer &Answers::answer(const std::string &name,
 
 std::vector<Obstacle> Answers::obstacles(const Layout &layout) const {
   return test::obstacles(reference_, model.config, layout);
-}
-
-bool Answers::dealsRowsOut() const {
-  return std::ranges::any_of(reference_.parameters, [](const auto &entry) {
-    return entry.first.contains(".engram.embed.");
-  });
 }
 
 int64_t Answers::stageOf(const Parameter &parameter,

@@ -47,9 +47,6 @@ public:
   /// Why the model does not fit a layout; empty if it fits.
   std::vector<Obstacle> obstacles(const Layout &layout) const;
 
-  /// Whether rows of a table are dealt out over the expert ranks.
-  bool dealsRowsOut() const;
-
   /// First physical layer of each stage and the end, for uneven pipelines.
   std::vector<int64_t> borders;
 

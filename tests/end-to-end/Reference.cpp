@@ -31,6 +31,17 @@ Tensor cut(const Tensor &whole, const Parameter &how, int64_t size,
 
 } // namespace
 
+/// Rows are counted out one rank after the other.
+static Tensor dealt(const Tensor &whole, int64_t ranks, int64_t rank) {
+  const int64_t count = whole.shape[0];
+  int64_t begin = 0, end = 0;
+  for (int64_t r = 0; r <= rank; ++r) {
+    begin = end;
+    end += count / ranks + (r < count % ranks ? 1 : 0);
+  }
+  return rows(whole, begin, end);
+}
+
 Tensor Reference::whole(const std::string &name, int64_t vocabMultiple) const {
   const Tensor &tensor = parameters.at(name).whole;
   return vocabulary.contains(name) ? padRows(tensor, vocabMultiple) : tensor;
@@ -40,10 +51,14 @@ std::optional<Tensor> Reference::onRank(const std::string &name,
                                         const Layout &layout, int64_t s,
                                         int64_t vocabMultiple) const {
   const Parameter &parameter = parameters.at(name);
+  const int64_t ep = s / layout.etp % layout.ep;
+  if (parameter.cut == Cut::ExpertRows)
+    return dealt(parameter.whole, layout.ep, ep);
   if (!parameter.expert)
     return cut(whole(name, vocabMultiple), parameter, layout.tp, s % layout.tp);
-  const int64_t ep = s / layout.etp % layout.ep;
-  if (*parameter.expert / (experts / layout.ep) != ep)
+  const int64_t count =
+      parameter.draftExperts != 0 ? parameter.draftExperts : experts;
+  if (*parameter.expert / (count / layout.ep) != ep)
     return std::nullopt;
   return cut(parameter.whole, parameter, layout.etp, s % layout.etp);
 }

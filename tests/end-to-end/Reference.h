@@ -12,9 +12,10 @@ namespace mbc::test {
 
 enum class Cut : uint8_t {
   None,
-  Rows,     ///< column parallel: dimension 0
-  Columns,  ///< row parallel: dimension 1
-  Sections, ///< each section's rows on their own, then joined
+  Rows,       ///< column parallel: dimension 0
+  Columns,    ///< row parallel: dimension 1
+  Sections,   ///< each section's rows on their own, then joined
+  ExpertRows, ///< rows dealt out over the EP ranks, one more to the first ones
 };
 
 struct Parameter {
@@ -24,6 +25,7 @@ struct Parameter {
   int64_t heads = 0;  ///< where whole heads are cut, not rows: must divide
   int64_t groups = 0; ///< key/value heads: must divide, or be divided
   std::optional<int64_t> expert; ///< cut by ETP, held by one EP rank
+  int64_t draftExperts = 0;      ///< in a draft module: how many experts it has
   std::optional<int64_t> layer;  ///< physical decoder layer, if it is in one
   bool everywhereFirst = false;  ///< first stage: embedding, vision tower
 };

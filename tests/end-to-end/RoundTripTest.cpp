@@ -118,8 +118,6 @@ protected:
     std::vector<Obstacle> found = answers_.obstacles(layout);
     if (format == "torch" && !perRankCanName(layout))
       found.push_back({layout.tp, layout.etp, "tensor parallel ranks"});
-    if (format == "torch" && layout.ep > 1 && answers_.dealsRowsOut())
-      found.push_back({layout.ep, layout.ep, "expert ranks that hold rows"});
     if (!found.empty())
       return refused(layout, format, found);
     ++accepted;

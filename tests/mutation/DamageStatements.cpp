@@ -92,8 +92,8 @@ void Damage::attribute(Tree::AttributeContext *tree) {
 }
 
 void Damage::shard(Tree::AttributeWordContext *word) {
-  static constexpr const char *kinds[] = {"column", "row", "gated",
-                                          "replicated", "vocab"};
+  static constexpr const char *kinds[] = {"column",     "row",   "gated",
+                                          "replicated", "vocab", "expert_rows"};
   Span whole = span(word), head = whole;
   if (word->id())
     head = span(word->id());
@@ -101,7 +101,8 @@ void Damage::shard(Tree::AttributeWordContext *word) {
     Span inner = span(word->arguments());
     replace("shard", whole, inner.text);
     for (const char *kind : kinds)
-      if (std::string_view(kind) != "vocab")
+      if (std::string_view(kind) != "vocab" &&
+          std::string_view(kind) != "expert_rows")
         replace("shard", inner, kind);
     return;
   }

@@ -132,6 +132,25 @@ TEST_F(Listing, ExpertsGoByExpertRanks) {
                   .is_null());
 }
 
+// Five rows over two expert ranks are three and two, the same on all tensor
+// ranks; one row over two is one and none.
+TEST_F(Listing, RowsOfATableAreDealtOutOverExpertRanks) {
+  const std::string table = "decoder.layers.0.engram.embed.tables.0.weight";
+  const std::string small = "decoder.layers.1.engram.embed.tables.0.weight";
+  whole(table, {5, 2});
+  whole(small, {1, 2});
+  Json rows = shards("tp=2,ep=2");
+  for (const char *tp : {"tp0", "tp1"}) {
+    EXPECT_EQ(row(rows, table, fmt::format("{}.pp0.ep0", tp))["sha256"],
+              floatsHash({0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(row(rows, table, fmt::format("{}.pp0.ep1", tp))["sha256"],
+              floatsHash({6, 7, 8, 9}));
+    const Json &none = row(rows, small, fmt::format("{}.pp0.ep1", tp));
+    EXPECT_EQ(none["shape"], (Json{0, 2}));
+    EXPECT_EQ(none["sha256"], floatsHash({}));
+  }
+}
+
 TEST_F(Listing, SizesThatDoNotDivideAreNamed) {
   writeModel();
   auto checkpoint = folder_.open();

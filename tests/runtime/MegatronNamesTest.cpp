@@ -34,6 +34,25 @@ TEST(MegatronNames, MtpLayersAreNoDecoderLayers) {
   EXPECT_EQ(name.expert, 5);
 }
 
+TEST(MegatronNames, ADraftModuleNumbersItsOwnLayersAndExperts) {
+  const std::string text =
+      "dspark.decoder.layers.1.inner_layer.mlp.experts.linear_fc1.weight2";
+  MegatronName name = parseMegatronName(text);
+  EXPECT_TRUE(name.draft);
+  EXPECT_FALSE(name.layer);
+  EXPECT_EQ(name.expert, 2);
+  EXPECT_FALSE(parseMegatronName("decoder.layers.1.dspark.weight").draft);
+  EXPECT_EQ(renumber(text, 7, 0),
+            "dspark.decoder.layers.1.inner_layer.mlp.experts.linear_fc1."
+            "weight0");
+  TensorKey key = torchDistKey(
+      text, "", {.layersStacked = true, .layers = 8, .experts = {16, 4}});
+  EXPECT_EQ(key.key, "dspark.decoder.layers.1.inner_layer.mlp.experts.experts."
+                     "linear_fc1.weight");
+  EXPECT_EQ(key.axes, (Shape{4}));
+  EXPECT_EQ(key.index, (Shape{2}));
+}
+
 TEST(MegatronNames, NumbersThatAreNoExperts) {
   for (const char *name :
        {"decoder.layers.3.mlp.linear_fc1.weight",
@@ -100,7 +119,7 @@ TEST(MegatronNames, PerRankFilesSpellMambasConvolutionAsParameters) {
 // Keys as Megatron-Core itself writes them: a homogeneous MoE model of 2 layers
 // and 4 experts, the same with numbered layers, and a hybrid model.
 TEST(MegatronNames, StackedKey) {
-  KeyRules rules{true, 2, 4, true};
+  KeyRules rules{true, 2, {4}, true};
   TensorKey key = torchDistKey(
       "decoder.layers.1.mlp.experts.linear_fc1.weight2", "", rules);
   EXPECT_EQ(key.key, "decoder.layers.mlp.experts.experts.linear_fc1.weight");
@@ -116,7 +135,7 @@ TEST(MegatronNames, StackedKey) {
 TEST(MegatronNames, NumberedKey) {
   TensorKey key =
       torchDistKey("decoder.layers.0.mlp.experts.linear_fc1.weight3", "",
-                   {false, 2, 4, true});
+                   {false, 2, {4}, true});
   EXPECT_EQ(key.key, "decoder.layers.0.mlp.experts.experts.linear_fc1.weight");
   EXPECT_EQ(key.axes, (Shape{4}));
   EXPECT_EQ(key.index, (Shape{3}));
@@ -125,7 +144,7 @@ TEST(MegatronNames, NumberedKey) {
 TEST(MegatronNames, SectionKey) {
   TensorKey key =
       torchDistKey("decoder.layers.4.inner_layer.self_attention.in_proj.weight",
-                   "query", {false, 8, 4, false});
+                   "query", {false, 8, {4}, false});
   EXPECT_EQ(key.key, "decoder.layers.4.inner_layer.self_attention.in_proj."
                      "weight.query");
   EXPECT_TRUE(key.axes.empty());
@@ -134,28 +153,28 @@ TEST(MegatronNames, SectionKey) {
 TEST(MegatronNames, MtpModuleIsRenamedForGptModelsOnly) {
   std::string name = "mtp.layers.0.mtp_model_layer.self_attention.linear_proj."
                      "weight";
-  EXPECT_EQ(torchDistKey(name, "", {true, 2, 0, true}).key,
+  EXPECT_EQ(torchDistKey(name, "", {true, 2, {0}, true}).key,
             "mtp.layers.0.transformer_layer.self_attention.linear_proj.weight");
-  EXPECT_EQ(torchDistKey(name, "", {false, 2, 0, false}).key, name);
+  EXPECT_EQ(torchDistKey(name, "", {false, 2, {0}, false}).key, name);
 }
 
 TEST(MegatronNames, ExtraStateKeys) {
   EXPECT_EQ(
-      extraStateKey("decoder.layers.3.mlp.linear_fc2", {true, 24, 0, true}),
+      extraStateKey("decoder.layers.3.mlp.linear_fc2", {true, 24, {0}, true}),
       "decoder.layers.mlp.linear_fc2._extra_state/shard_3_24");
   EXPECT_EQ(extraStateKey("decoder.layers.3.mlp.experts.linear_fc1.weight17",
-                          {true, 24, 64, true}),
+                          {true, 24, {64}, true}),
             "decoder.layers.mlp.experts.experts.linear_fc1._extra_state/"
             "shard_3.17_24.64");
   EXPECT_EQ(extraStateKey("decoder.layers.0.mlp.experts.linear_fc1.weight2",
-                          {false, 2, 4, true}),
+                          {false, 2, {4}, true}),
             "decoder.layers.0.mlp.experts.experts.linear_fc1._extra_state/"
             "shard_2_4");
   EXPECT_EQ(extraStateKey("decoder.layers.0.mlp.experts.linear_fc12",
-                          {false, 2, 4, true}),
+                          {false, 2, {4}, true}),
             "decoder.layers.0.mlp.experts.experts.linear_fc1._extra_state/"
             "shard_2_4");
-  EXPECT_EQ(extraStateKey("output_layer", {true, 24, 0, true}),
+  EXPECT_EQ(extraStateKey("output_layer", {true, 24, {0}, true}),
             "output_layer._extra_state/shard_0_1");
 }
 

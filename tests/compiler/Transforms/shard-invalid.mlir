@@ -16,6 +16,14 @@ mb.rule @sections shard <section, dim = 0> sections [array<i64: 4, 8>] {
 
 // -----
 
+mb.rule @scalar shard <expert_rows, dim = 0> {
+  %a = mb.operand hf 0 : tensor<bf16>
+  // expected-error @+1 {{the shard cuts dimension 0, but the tensor has 0 dimensions}}
+  mb.yield %a [#mb.target<0, rank 0, section 0, start []>] : tensor<bf16>
+}
+
+// -----
+
 mb.rule @vector shard <row, dim = 1> {
   %a = mb.operand hf 0 : tensor<8xbf16>
   // expected-error @+1 {{the shard cuts dimension 1, but the tensor has 1 dimensions}}
