@@ -24,8 +24,7 @@ protected:
   std::vector<Layout> legalLayouts() const {
     std::vector<Layout> legal = pairwiseLayouts();
     std::erase_if(legal, [&](const Layout &layout) {
-      return !answers_.obstacles(layout).empty() || !perRankCanName(layout) ||
-             (layout.ep > 1 && answers_.dealsRowsOut());
+      return !answers_.obstacles(layout).empty() || !perRankCanName(layout);
     });
     return legal;
   }
