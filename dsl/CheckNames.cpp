@@ -95,6 +95,10 @@ void Checker::argumentNames(const Call &call,
                     other->place));
 }
 
+static bool isName(const Argument &argument) {
+  return argument.value->kind == Expr::Kind::Name;
+}
+
 void Checker::sectionNames(const Rule &rule) {
   if (rule.hf->kind != Expr::Kind::Call)
     return;
@@ -102,14 +106,15 @@ void Checker::sectionNames(const Rule &rule) {
   for (const Attribute &attribute : rule.attributes) {
     const std::vector<Argument> &names = attribute.value.arguments;
     if (attribute.value.word != "section" ||
-        names.size() != call.arguments.size())
+        names.size() != call.arguments.size() ||
+        !std::ranges::all_of(names, isName)) // a finding of CheckAttributes
       continue;
     std::vector<Filled> filled;
     for (size_t i = 0; i != names.size(); ++i) {
       const Expr &piece = *call.arguments[i].value;
-      bool isName = piece.kind == Expr::Kind::Name;
       filled.push_back({names[i].value->name->spelling,
-                        isName ? piece.name->spelling : "", piece.where});
+                        isName(call.arguments[i]) ? piece.name->spelling : "",
+                        piece.where});
     }
     // q is short for query.
     auto bears = [](const Filled &entry, const std::string &section) {

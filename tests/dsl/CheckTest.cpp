@@ -181,6 +181,10 @@ TEST(Check, R23_PiecesStandAsTheirSections) {
   EXPECT_EQ(findings("in_proj <- concat(q.weight, k.weight, v.weight) "
                      "shard=section(query, key, value)\n"),
             "");
+  EXPECT_EQ(findings("in_proj <- concat(q.weight, v.weight, k.weight) "
+                     "shard=section(query, 8, value)\n"),
+            "section(...) holds the names of the sections, such as "
+            "section(query, key, value)\n");
 }
 
 TEST(Check, R24_ADefKeepsTheOrderOfItsParameters) {
