@@ -151,10 +151,9 @@ bool Compilation::readsQuantization() {
       std::ranges::find(unread, facts.quantization->method) == unread.end())
     return true;
   return fail({fmt::format(
-      "{}: quant_method is {}, which mbc does not read; it reads fp8, mxfp4 "
-      "and compressed-tensors (FP8, MXFP4, INT4). Take the checkpoint that is "
-      "not "
-      "quantised, or one of these",
+      "{}: quant_method is {}, which mbc does not read; it reads fp8, mxfp4, "
+      "modelopt (FP8, NVFP4) and compressed-tensors (FP8, MXFP4, NVFP4, INT4). "
+      "Take the checkpoint that is not quantised, or one of these",
       configOrigin, facts.quantization->method)});
 }
 
@@ -182,7 +181,7 @@ bool Compilation::openQuantized() {
     return fail({fmt::format(
         "--quant keep: {} has no {}, where an import with --quant keep leaves "
         "quantised tensors as they were: import again with --quant keep, or "
-        "quantise anew with --quant fp8-block or mxfp4",
+        "quantise anew with --quant fp8-block, mxfp4 or nvfp4",
         checkpoint.root, originalsFolder)});
   }
   if (!targets)

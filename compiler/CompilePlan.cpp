@@ -126,6 +126,8 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
                         facts.quantization.value_or(Quantization()), target));
   }
   content.sidecars.push_back({"config.json", config, ""});
+  if (std::string text = modelOptConfig(options.quant, target); !text.empty())
+    content.sidecars.push_back({std::string(modelOptFile), text, ""});
   if (target.files.size() > 1)
     content.sidecars.push_back(
         {"model.safetensors.index.json", weightIndex(target), ""});
@@ -135,13 +137,21 @@ Result<void> Compilation::addExportSidecars(PlanContent &content,
 /// The Hugging Face files that travel with a Megatron source, into `folder`.
 Result<void> Compilation::addHfSidecars(PlanContent &content,
                                         const std::string &folder) const {
+  // A file that says the same as quantization_config goes with it.
+  auto leaves = [&](const std::string &name) {
+    return name != modelOptFile || direction == Direction::Reshard ||
+           quantizationStays();
+  };
   if (hfSidecarRoot.empty()) {
     for (const std::string &name : checkpoint.sidecars)
-      content.copies.emplace_back("mbc/hf/" + name, folder + name);
+      if (leaves(name))
+        content.copies.emplace_back("mbc/hf/" + name, folder + name);
     return {};
   }
   // A folder beside the source: the plan has to bring its files along.
   for (const std::string &name : hfSidecars) {
+    if (!leaves(name))
+      continue;
     Result<std::string> bytes = readWholeFile(hfSidecarRoot + "/" + name);
     if (!bytes)
       return std::unexpected(bytes.error());
@@ -171,13 +181,16 @@ bool Compilation::quantizationStays() const {
     return options.quant == "keep";
   if (options.quant == "keep")
     return true;
+  if (options.quant == "nvfp4") // without the scales of activations
+    return false;
   bool isFp8 = options.quant == "fp8-block";
   return hasRecord && record.hasQuantized() &&
          (facts.quantization->method == "fp8") == isFp8 &&
          std::ranges::all_of(record.tensors, [&](const auto &tensor) {
            return !record.isQuantized(tensor) ||
-                  (isFp8 ? tensor.dtype == DType::F8_E4M3
-                         : tensor.dtype == DType::U8);
+                  (isFp8
+                       ? tensor.dtype == DType::F8_E4M3
+                       : tensor.dtype == DType::U8 && !record.isNvfp4(tensor));
          });
 }
 

@@ -21,14 +21,19 @@ enum class Direction : uint8_t { Import, Export, Reshard };
 
 /// The scales of a quantised tensor, both as matrices whose rows are all but
 /// the last axis: element (i, j) is multiplied by scale[i / blockRows, j /
-/// blockColumns].
+/// blockColumns], after the tensor scale has been applied to that.
 struct BlockScale {
   DType dtype = DType::F32;
   Shape shape;
   int64_t blockRows = 128, blockColumns = 128;
+  TensorScale tensor = TensorScale::None;
 
   friend bool operator==(const BlockScale &, const BlockScale &) = default;
 };
+
+/// What a stored tensor is: values, or the codes, scales and tensor scale that
+/// stand for them.
+enum class Role : uint8_t { Values, Scales, TensorScale };
 
 /// How values leave for Hugging Face: as codes and scales, named after them.
 struct Encoding {
@@ -38,11 +43,13 @@ struct Encoding {
   BlockScale scale;
   DType storedScale = DType::F32; ///< E8M0 may be stored as U8
   std::string codesEnding; ///< after the values' name: "", "_packed", "_blocks"
-  std::string scalesEnding;  ///< "_scale_inv" ...; ".scale" is for ".weight"
-  bool mayBeStacked = false; ///< matrices under further axes
+  std::string scalesEnding; ///< "_scale_inv" ...; ".scale" is for ".weight"
+  std::string tensorScaleEnding; ///< "_scale_2" ...; empty: there is none
+  bool mayBeStacked = false;     ///< matrices under further axes
   /// Originals are at hand. Their extents, as stored:
   bool hasOriginals = false;
   Shape values, scaleTensor;
+  Shape tensorScale; ///< as stored: [] or [1]
 
   friend bool operator==(const Encoding &, const Encoding &) = default;
 };
@@ -76,6 +83,11 @@ struct OperandType {
   std::optional<Encoding> encoding;
 
   friend bool operator==(const OperandType &, const OperandType &) = default;
+
+  /// Tensors that are stored beside the codes: scales, and their tensor scale.
+  size_t companions() const {
+    return scale ? scale->tensor == TensorScale::None ? 1 : 2 : 0;
+  }
 };
 
 /// A rule with the types of its tensors: all its instances look alike.
@@ -115,17 +127,18 @@ struct Box {
   friend bool operator==(const Box &, const Box &) = default;
 };
 
-/// An input of the fused ops: a stored part of an operand, or its scales.
+/// An input of the fused ops: a stored part of an operand, or a companion.
 struct FusedInput {
   uint32_t operand = 0; ///< of the source side
   uint32_t part = 0;    ///< index into OperandType::parts
-  bool isScale = false;
+  Role role = Role::Values;
   DType dtype = DType::BF16;
   int64_t elements = 0;
 };
 
 struct InputScales {
-  uint32_t input = 0; ///< the scale tensor
+  uint32_t input = 0;                  ///< the scale tensor
+  std::optional<uint32_t> tensorScale; ///< the input that holds it
   int64_t columns = 0, scaleColumns = 0, blockRows = 0, blockColumns = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace mbc::kernels {
@@ -27,7 +28,9 @@ template <typename Word> void store(std::byte *into, int64_t index, Word word) {
 }
 
 int64_t bytesOf(Number number) {
-  return number == Number::F32 ? 4 : number == Number::E8M0 ? 1 : 2;
+  return number == Number::F32                              ? 4
+         : number == Number::E8M0 || number == Number::E4M3 ? 1
+                                                            : 2;
 }
 
 /// Reference.h's BF16, in a form that vectorises.
@@ -52,6 +55,8 @@ float numberAt(Number number, const std::byte *from, int64_t index) {
     return fromBF16(load<uint16_t>(from, index));
   case Number::E8M0:
     return decodeE8M0(load<uint8_t>(from, index));
+  case Number::E4M3:
+    return decodeE4M3(load<uint8_t>(from, index));
   }
   return 0;
 }
@@ -98,28 +103,6 @@ float scaleOf(Codes codes, float amax) {
   return 1;
 }
 
-/// Writes the scale, and gives what values are divided by.
-float storeScale(const BlockFormat &format, float amax, std::byte *scales,
-                 int64_t index) {
-  float scale = scaleOf(format.codes, amax);
-  switch (format.scale) {
-  case Number::F32:
-    store(scales, index, scale);
-    return scale;
-  case Number::F16:
-    store(scales, index, encodeF16(scale));
-    return scale;
-  case Number::BF16:
-    store(scales, index, toBF16(scale));
-    return scale;
-  case Number::E8M0:
-    uint8_t exponent = powerOfTwoAbove(scale);
-    store(scales, index, exponent);
-    return decodeE8M0(exponent);
-  }
-  return scale;
-}
-
 /// Nearest, halves to even. Beyond the largest number, which a quotient can
 /// only come to where its scale was too small for a float, it is the largest.
 uint8_t toE4M3(float value) {
@@ -138,11 +121,79 @@ uint8_t toE4M3(float value) {
   return static_cast<uint8_t>(sign | (magnitude > infinityBits ? 0x7F : code));
 }
 
+/// What codes are multiplied by: a scale after its tensor scale.
+float applyTensorScale(const BlockFormat &format, float scale) {
+  switch (format.level) {
+  case TensorScale::None:
+    return scale;
+  case TensorScale::Multiplies:
+    return scale * format.tensorScale;
+  case TensorScale::Divides:
+    return scale / format.tensorScale;
+  }
+  return scale;
+}
+
+/// The scale of a block under a tensor scale.
+float scaleUnder(const BlockFormat &format, float amax) {
+  if (format.level == TensorScale::Divides)
+    return format.tensorScale * (amax / 6);
+  if (amax == 0)
+    return 1;
+  // Not NaN: the tensor's largest magnitude is finite.
+  return std::max(amax / (6 * format.tensorScale), 0x1p-9F);
+}
+
+/// Writes the scale, and gives what values are divided by.
+float storeScaleUnder(const BlockFormat &format, float amax, std::byte *scales,
+                      int64_t index) {
+  constexpr uint8_t eighth = 0x20;
+  uint8_t code = toE4M3(scaleUnder(format, amax));
+  if (code == 0)
+    code = eighth;
+  store(scales, index, code);
+  return applyTensorScale(format, decodeE4M3(code));
+}
+
+/// The same where there is none.
+float storeScale(const BlockFormat &format, float amax, std::byte *scales,
+                 int64_t index) {
+  float scale = scaleOf(format.codes, amax);
+  switch (format.scale) {
+  case Number::F32:
+    store(scales, index, scale);
+    return scale;
+  case Number::F16:
+    store(scales, index, encodeF16(scale));
+    return scale;
+  case Number::BF16:
+    store(scales, index, toBF16(scale));
+    return scale;
+  case Number::E8M0: {
+    uint8_t exponent = powerOfTwoAbove(scale);
+    store(scales, index, exponent);
+    return decodeE8M0(exponent);
+  }
+  case Number::E4M3: // only under a tensor scale
+    break;
+  }
+  return scale;
+}
+
 /// A value on a threshold takes the lower code. NaN, which E2M1 lacks, is 0.
 uint8_t toE2M1(float value) {
   float magnitude = std::fabs(value);
   int code = (magnitude > 0.25F) + (magnitude > 0.75F) + (magnitude > 1.25F) +
              (magnitude > 1.75F) + (magnitude > 2.5F) + (magnitude > 3.5F) +
+             (magnitude > 5.0F);
+  return static_cast<uint8_t>(code | (value < 0 ? 8 : 0));
+}
+
+/// Halves go to the even code.
+uint8_t toE2M1Even(float value) {
+  float magnitude = std::fabs(value);
+  int code = (magnitude > 0.25F) + (magnitude >= 0.75F) + (magnitude > 1.25F) +
+             (magnitude >= 1.75F) + (magnitude > 2.5F) + (magnitude >= 3.5F) +
              (magnitude > 5.0F);
   return static_cast<uint8_t>(code | (value < 0 ? 8 : 0));
 }
@@ -155,9 +206,14 @@ uint8_t toI4(float value) {
 }
 
 /// The codes of a run of values under one scale, a byte each.
-void encodeRun(Codes codes, const float *values, int64_t count, float scale,
-               uint8_t *into) {
-  switch (codes) {
+void encodeRun(const BlockFormat &format, const float *values, int64_t count,
+               float scale, uint8_t *into) {
+  if (format.level != TensorScale::None) {
+    for (int64_t i = 0; i != count; ++i)
+      into[i] = toE2M1Even(values[i] / scale);
+    return;
+  }
+  switch (format.codes) {
   case Codes::E4M3:
     for (int64_t i = 0; i != count; ++i)
       into[i] = toE4M3(values[i] / scale);
@@ -281,12 +337,14 @@ void Quantizer::stripe(int64_t rows, const std::byte *values, std::byte *codes,
     });
   }
   for (size_t block = 0; block != amax_.size(); ++block)
-    scales_[block] = storeScale(format_, std::bit_cast<float>(amax_[block]),
-                                scales, static_cast<int64_t>(block));
+    scales_[block] =
+        (format_.level == TensorScale::None ? storeScale : storeScaleUnder)(
+            format_, std::bit_cast<float>(amax_[block]), scales,
+            static_cast<int64_t>(block));
   for (int64_t row = 0; row != rows; ++row) {
     loadRow(format_.value, values + row * rowBytes, row_);
     forEachBlock(format_, [&](int64_t block, int64_t first, int64_t count) {
-      encodeRun(format_.codes, row_.data() + first, count, scales_[block],
+      encodeRun(format_, row_.data() + first, count, scales_[block],
                 codes_.data() + first);
     });
     storeCodes(format_, codes_, codes + row * codeBytes(format_));
@@ -307,6 +365,27 @@ void quantize(const BlockFormat &format, int64_t rows, const std::byte *values,
   }
 }
 
+float largestMagnitude(const BlockFormat &format, int64_t rows,
+                       const std::byte *values) {
+  std::vector<float> row(format.columns);
+  uint32_t most = 0;
+  for (int64_t i = 0; i != rows; ++i) {
+    loadRow(format.value, values + i * format.columns * bytesOf(format.value),
+            row);
+    most = largest(row.data(), format.columns, most);
+  }
+  return std::bit_cast<float>(most);
+}
+
+float tensorScaleFor(TensorScale level, float amax) {
+  constexpr float largestValue = 6 * 448;
+  if (level == TensorScale::Multiplies)
+    return amax / largestValue;
+  return amax > 0
+             ? std::min(largestValue / amax, std::numeric_limits<float>::max())
+             : 1;
+}
+
 bool standFor(const BlockFormat &format, int64_t rows, const std::byte *codes,
               const std::byte *scales, const std::byte *values) {
   const CodeValues &table = codeValues(format.codes);
@@ -315,7 +394,8 @@ bool standFor(const BlockFormat &format, int64_t rows, const std::byte *codes,
     loadCodes(format, table, codes + row * codeBytes(format), decoded);
     int64_t firstScale = row / format.blockRows * format.scaleColumns();
     forEachBlock(format, [&](int64_t block, int64_t first, int64_t count) {
-      float scale = numberAt(format.scale, scales, firstScale + block);
+      float scale = applyTensorScale(
+          format, numberAt(format.scale, scales, firstScale + block));
       for (int64_t i = first; i != first + count; ++i)
         decoded[i] *= scale;
     });

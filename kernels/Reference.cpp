@@ -114,6 +114,14 @@ uint8_t encodeE2M1(float value) {
   return static_cast<uint8_t>(sign | nearest(magnitude, 7, decodeE2M1, never));
 }
 
+uint8_t encodeE2M1Even(float value) {
+  if (std::isnan(value))
+    return 0;
+  int sign = value < 0 ? 8 : 0;
+  double magnitude = std::fmin(std::fabs(value), 6);
+  return static_cast<uint8_t>(sign | nearest(magnitude, 7, decodeE2M1, isEven));
+}
+
 uint8_t encodeI4(float value) {
   if (std::isnan(value))
     return 8;

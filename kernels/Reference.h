@@ -36,6 +36,8 @@ uint8_t encodeE4M3(float value);
 /// The nearest E2M1 number: of two, the one of smaller magnitude; beyond 6, 6.
 /// Negative numbers have a sign, also where they become 0. NaN becomes 0.
 uint8_t encodeE2M1(float value);
+/// The same, but of two numbers the one whose last bit is 0, as NVFP4 has it.
+uint8_t encodeE2M1Even(float value);
 /// The nearest of -8 to 7, of two the even one, plus 8. NaN becomes that of 0.
 uint8_t encodeI4(float value);
 /// The smallest power of two that is no less than a positive number, from

@@ -173,7 +173,7 @@ void addCompileOptions(CLI::App &command, CompileOptions &options,
       .add_option("--quant", options.quant,
                   "Quantisation of an HF target (default none); keep also "
                   "with an import, which then keeps the originals")
-      ->check(IsMember({"none", "keep", "fp8-block", "mxfp4"}));
+      ->check(IsMember({"none", "keep", "fp8-block", "mxfp4", "nvfp4"}));
   command
       .add_option("--copies", options.copies,
                   "Tensors tied to another: compare, or leave out")

@@ -24,7 +24,7 @@ struct mbc_compile_options {
   const char *hf_experts; ///< "per-expert", "fused"
   const char *forms;      ///< --form NAME, several between commas
   const char *dtype;      ///< "keep", "bf16", "f16", "f32"
-  const char *quant;      ///< "none", "keep", "fp8-block", "mxfp4"
+  const char *quant;      ///< "none", "keep", "fp8-block", "mxfp4", "nvfp4"
   const char *copies;     ///< "check", "drop"
   const char *hf_config;  ///< --hf-config DIR
   const char *pipeline_layout; ///< --pipeline-layout TEXT

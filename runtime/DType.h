@@ -17,6 +17,11 @@ enum class DType : uint8_t {
 };
 constexpr DType lastDType = DType::I4;
 
+/// A second level of scales (NVFP4): one number in F32, by which all scales of
+/// a tensor are multiplied or divided before they multiply codes.
+enum class TensorScale : uint8_t { None, Multiplies, Divides };
+constexpr TensorScale lastTensorScale = TensorScale::Divides;
+
 constexpr bool isPacked(DType dtype) { return dtype >= DType::F4_E2M1; }
 
 uint64_t bitSize(DType dtype);

@@ -95,9 +95,7 @@ Result<void> DeviceCompute::compute(Unit &unit, bool withCrc) {
       return done;
   }
   Result<void> done = computeMoves(plan_, nullptr, unit);
-  if (done)
-    finishBands(plan_, unit, withCrc);
-  return done;
+  return done ? finishBands(plan_, unit, withCrc) : done;
 }
 
 Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,

@@ -178,6 +178,7 @@ void DeviceBatch::place(const DevicePiece &piece, DeviceRows::Origin at) {
       row.row0 = box.geometry.row0;
       row.column0 = box.geometry.column0;
       row.scaleColumns = g.scaleColumns;
+      row.tensorScale = g.tensorScale;
       Divider rows(g.blockRows), columns(g.blockColumns);
       row.blockRowsMultiplier = rows.multiplier;
       row.blockRowsShift = rows.shift;

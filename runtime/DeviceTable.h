@@ -32,7 +32,8 @@ struct alignas(128) Row {
   /// Threads side by side along a row, as a power of two.
   uint32_t columnThreads = 0;
   uint32_t firstTile = 0;
-  uint32_t unused[5] = {};
+  float tensorScale = 1; ///< of a weight that has one
+  uint32_t unused[4] = {};
 };
 static_assert(sizeof(Row) == 128);
 

@@ -4,6 +4,7 @@
 #include "runtime/Result.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -21,8 +22,9 @@ struct KernelGeometry {
   int64_t row0, column0;
   int64_t scaleColumns, blockRows, blockColumns;
   int64_t sourcePhase;
+  float tensorScale; ///< of a weight that has one
 
-  std::array<int64_t, 12> packed() const {
+  std::array<int64_t, 13> packed() const {
     return {rows,
             columns,
             sourceRowStride,
@@ -34,7 +36,8 @@ struct KernelGeometry {
             scaleColumns,
             blockRows,
             blockColumns,
-            sourcePhase};
+            sourcePhase,
+            std::bit_cast<uint32_t>(tensorScale)};
   }
 };
 

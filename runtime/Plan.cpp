@@ -91,7 +91,7 @@ Result<void> Plan::verify() {
   return checkPlan(name_, *root_);
 }
 
-static int64_t divideUp(int64_t extent, int64_t block) {
+int64_t divideUp(int64_t extent, int64_t block) {
   return extent / block + (extent % block != 0);
 }
 
@@ -101,10 +101,28 @@ uint64_t storedBytes(const plan::Output &output, int64_t elements) {
   return elements * bitSize(stored) / 8;
 }
 
-int64_t stripeCount(const plan::Output &output) {
+bool isCompanion(const plan::Output &output) {
+  return output.is_scales() || output.is_tensor_scale();
+}
+
+static bool hasTensorScale(const plan::Encoding &encoding) {
+  return TensorScale(encoding.level()) != TensorScale::None;
+}
+
+int64_t scaleRows(const plan::Output &output) {
   const plan::Encoding &encoding = *output.encoding();
   return divideUp(output.elements() / encoding.columns(),
                   encoding.block_rows());
+}
+
+int64_t stripeRows(const plan::Output &output) {
+  const plan::Encoding &encoding = *output.encoding();
+  return hasTensorScale(encoding) ? output.elements() / encoding.columns()
+                                  : encoding.block_rows();
+}
+
+int64_t stripeCount(const plan::Output &output) {
+  return hasTensorScale(*output.encoding()) ? 1 : scaleRows(output);
 }
 
 int64_t scaleColumns(const plan::Encoding &encoding) {

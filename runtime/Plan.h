@@ -72,7 +72,15 @@ inline uint64_t storedBytes(const plan::Output &output) {
   return storedBytes(output, output.elements());
 }
 
-/// Blocks that lie one below the other in an encoded output: its stripes.
+int64_t divideUp(int64_t extent, int64_t block);
+
+/// Whether an output is made where the values before it are encoded.
+bool isCompanion(const plan::Output &output);
+/// Blocks that lie one below the other in an encoded output.
+int64_t scaleRows(const plan::Output &output);
+/// An encoded output is made in stripes of whole blocks. The first code under a
+/// tensor scale needs the last value: there, all is one stripe.
+int64_t stripeRows(const plan::Output &output);
 int64_t stripeCount(const plan::Output &output);
 /// Blocks that lie side by side, each of which has a scale.
 int64_t scaleColumns(const plan::Encoding &encoding);

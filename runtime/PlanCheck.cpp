@@ -102,6 +102,17 @@ bool scalesFit(const plan::Scales &scales, const plan::Input &weight,
          needed <= input.elements();
 }
 
+/// Whether there is no tensor scale, or it is one F32.
+bool tensorScaleFits(const plan::Scales &scales, const plan::Class &kind) {
+  int32_t index = scales.tensor_scale();
+  if (index < 0)
+    return true;
+  if (index >= static_cast<int64_t>(length(kind.inputs())))
+    return false;
+  const plan::Input &input = *kind.inputs()->Get(index);
+  return DType(input.dtype()) == DType::F32 && input.elements() == 1;
+}
+
 Result<void> checkScales(const Place &place, const plan::Class &kind,
                          const plan::Output &output) {
   size_t inputs = length(kind.inputs());
@@ -114,7 +125,8 @@ Result<void> checkScales(const Place &place, const plan::Class &kind,
         scales->columns() <= 0 || scales->block_rows() <= 0 ||
         scales->block_columns() <= 0 ||
         !scalesFit(*scales, *kind.inputs()->Get(scales->weight()),
-                   *kind.inputs()->Get(scales->input())))
+                   *kind.inputs()->Get(scales->input())) ||
+        !tensorScaleFits(*scales, kind))
       return broken(place, "the geometry of its scales makes no sense");
   }
   return {};
@@ -138,19 +150,36 @@ bool isValue(DType dtype) {
   return dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
 
+/// Whether a tensor scale belongs to codes, scales and originals.
+bool tensorScaleFits(const plan::Class &kind, const plan::Encoding &encoding,
+                     const plan::Output &tensorScale) {
+  bool hasOriginal = encoding.original_codes() >= 0;
+  return DType(encoding.codes()) == DType::F4_E2M1 &&
+         DType(encoding.scale()) == DType::F8_E4M3 &&
+         DType(tensorScale.dtype()) == DType::F32 &&
+         tensorScale.elements() == 1 &&
+         (hasOriginal ? isOriginal(kind, encoding.original_tensor_scale(),
+                                   DType::F32, 1)
+                      : encoding.original_tensor_scale() < 0);
+}
+
 bool encodingFits(const plan::Class &kind, const plan::Output &output,
                   const plan::Output &scales) {
   const plan::Encoding &encoding = *output.encoding();
   auto codes = static_cast<DType>(encoding.codes()),
        scale = static_cast<DType>(encoding.scale());
   if (!isCodes(codes) || !isValue(DType(output.dtype())) ||
-      !(isValue(scale) || scale == DType::F8_E8M0) || encoding.columns() <= 0 ||
-      encoding.block_rows() <= 0 || encoding.block_columns() <= 0 ||
-      output.elements() < 0 || output.elements() % encoding.columns() != 0 ||
+      encoding.level() > static_cast<uint8_t>(lastTensorScale) ||
+      !(isValue(scale) || scale == DType::F8_E8M0 ||
+        (scale == DType::F8_E4M3 &&
+         TensorScale(encoding.level()) != TensorScale::None)) ||
+      encoding.columns() <= 0 || encoding.block_rows() <= 0 ||
+      encoding.block_columns() <= 0 || output.elements() < 0 ||
+      output.elements() % encoding.columns() != 0 ||
       (isPacked(codes) && encoding.columns() % 2 != 0))
     return false;
   int64_t count;
-  if (__builtin_mul_overflow(stripeCount(output), scaleColumns(encoding),
+  if (__builtin_mul_overflow(scaleRows(output), scaleColumns(encoding),
                              &count) ||
       count != scales.elements() || DType(scales.dtype()) != scale)
     return false;
@@ -161,21 +190,34 @@ bool encodingFits(const plan::Class &kind, const plan::Output &output,
           isOriginal(kind, originalScales, scale, count));
 }
 
-/// Codes and scales come in pairs.
+/// Codes are followed by their scales, and those by a tensor scale if they have
+/// one.
 Result<void> checkEncodings(const Place &place, const plan::Class &kind) {
   size_t outputs = length(kind.outputs());
-  for (size_t index = 0; index != outputs; ++index) {
-    const plan::Output &output = *kind.outputs()->Get(index);
-    const plan::Output *after =
-        index + 1 == outputs ? nullptr : kind.outputs()->Get(index + 1);
-    bool followed = after && after->is_scales();
-    if ((output.encoding() != nullptr) != followed ||
-        (index == 0 && output.is_scales()) ||
-        (output.is_scales() &&
-         (output.encoding() || length(output.boxes()) != 0)))
-      return broken(place, "codes and scales do not come in pairs");
-    if (followed && !encodingFits(kind, output, *after))
+  auto outputAt = [&](size_t index) {
+    return index < outputs ? kind.outputs()->Get(index) : nullptr;
+  };
+  for (size_t index = 0; index < outputs; ++index) {
+    const plan::Output &output = *outputAt(index);
+    const plan::Encoding *encoding = output.encoding();
+    if (!encoding && !isCompanion(output))
+      continue;
+    const plan::Output *scales = outputAt(index + 1), *one = nullptr;
+    bool hasOne = encoding && encoding->level() != 0;
+    if (hasOne)
+      one = outputAt(index + 2);
+    auto isOf = [](const plan::Output *companion, bool scales) {
+      return companion && companion->is_scales() == scales &&
+             companion->is_tensor_scale() != scales && !companion->encoding() &&
+             length(companion->boxes()) == 0;
+    };
+    if (isCompanion(output) || !isOf(scales, true) ||
+        (hasOne && !isOf(one, false)))
+      return broken(place, "codes and scales do not belong together");
+    if (!encodingFits(kind, output, *scales) ||
+        (hasOne && !tensorScaleFits(kind, *encoding, *one)))
       return broken(place, "the geometry of an encoding makes no sense");
+    index += hasOne ? 2 : 1;
   }
   return {};
 }
@@ -204,7 +246,7 @@ Result<void> checkOutput(const Place &place, const plan::Plan &plan,
         return broken(place, "movement between dtypes of different widths");
     }
   }
-  if (tiled != output.elements() && !output.is_scales())
+  if (tiled != output.elements() && !isCompanion(output))
     return broken(place, fmt::format("its boxes fill {} of {} elements", tiled,
                                      output.elements()));
   return {};

@@ -5,6 +5,7 @@
 #include "runtime/TorchArchive.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -49,14 +50,14 @@ const plan::Scales *scalesOf(const plan::Output &output, int32_t input) {
   return nullptr;
 }
 
-/// The byte of an input's scales that is their first.
-Result<const std::byte *> scaleAddress(const plan::Plan &plan, const Unit &unit,
-                                       const Band &band,
-                                       const plan::Scales &scales) {
+/// The first byte of an input that is staged whole: of scales, and of a tensor
+/// scale.
+Result<const std::byte *> wholeInput(const plan::Plan &plan, const Unit &unit,
+                                     const Band &band, uint32_t index) {
   const plan::Class &kind = *plan.classes()->Get(band.kind);
-  const plan::Input &input = *kind.inputs()->Get(scales.input());
-  const plan::Source &source = *plan.sources()->Get(kind.sources()->Get(
-      band.instance * kind.inputs()->size() + scales.input()));
+  const plan::Input &input = *kind.inputs()->Get(index);
+  const plan::Source &source = *plan.sources()->Get(
+      kind.sources()->Get(band.instance * kind.inputs()->size() + index));
   uint64_t bytes = input.elements() * byteSize(DType(input.dtype()));
   const std::byte *found =
       unit.find(source.file(), source.offset(), source.offset() + bytes);
@@ -104,9 +105,17 @@ kernels::Number numberOf(DType dtype) {
     return kernels::Number::F16;
   case DType::F8_E8M0:
     return kernels::Number::E8M0;
+  case DType::F8_E4M3:
+    return kernels::Number::E4M3;
   default: // of those that a plan may have
     return kernels::Number::F32;
   }
+}
+
+kernels::TensorScale levelOf(TensorScale level) {
+  return level == TensorScale::Multiplies ? kernels::TensorScale::Multiplies
+         : level == TensorScale::Divides  ? kernels::TensorScale::Divides
+                                          : kernels::TensorScale::None;
 }
 
 kernels::BlockFormat formatOf(const plan::Output &output) {
@@ -119,7 +128,8 @@ kernels::BlockFormat formatOf(const plan::Output &output) {
           numberOf(DType(output.dtype())),
           encoding.columns(),
           encoding.block_rows(),
-          encoding.block_columns()};
+          encoding.block_columns(),
+          levelOf(TensorScale(encoding.level()))};
 }
 
 /// The staged part of an original that belongs to a band; null if it was not
@@ -135,22 +145,41 @@ const std::byte *originalOf(const plan::Plan &plan, const Unit &unit,
   return unit.find(source.file(), begin, begin + band.storedBytes);
 }
 
-/// The codes and scales of a band's values, stripe by stripe, so that they do
-/// not depend on where bands end: those that the values were read from, if they
-/// still stand for them, else new ones.
-void encode(const plan::Plan &plan, const Unit &unit, Band &band,
-            const Band &scaleBand) {
-  const plan::Output &output =
-      *plan.classes()->Get(band.kind)->outputs()->Get(band.output);
+/// Encodes the bands of a unit: codes and scales, stripe by stripe, so that
+/// they do not depend on where bands end. Those that the values were read from,
+/// if they still stand for them, else new ones.
+class BandEncoder {
+public:
+  BandEncoder(const plan::Plan &plan, Unit &unit) : plan_(plan), unit_(unit) {}
+
+  Result<void> encode(size_t band);
+
+private:
+  const plan::Output &outputOf(const Band &band) const {
+    return *plan_.classes()->Get(band.kind)->outputs()->Get(band.output);
+  }
+  float largestOfInstance(const Band &like) const;
+  Result<void> encodeTensor(Band &band, const Band &scales, const Band &one);
+
+  const plan::Plan &plan_;
+  Unit &unit_;
+};
+
+Result<void> BandEncoder::encode(size_t index) {
+  Band &band = unit_.bands[index];
+  const Band &scaleBand = unit_.bands[index + 1];
+  const plan::Output &output = outputOf(band);
   const plan::Encoding &encoding = *output.encoding();
   kernels::BlockFormat format = formatOf(output);
+  if (format.level != kernels::TensorScale::None)
+    return encodeTensor(band, scaleBand, unit_.bands[index + 2]);
   const std::byte *oldCodes =
-      originalOf(plan, unit, band, encoding.original_codes());
+      originalOf(plan_, unit_, band, encoding.original_codes());
   const std::byte *oldScales =
-      originalOf(plan, unit, scaleBand, encoding.original_scales());
-  const std::byte *values = unit.at(band.place);
-  std::byte *codes = unit.at(band.storedPlace),
-            *scales = unit.at(scaleBand.storedPlace);
+      originalOf(plan_, unit_, scaleBand, encoding.original_scales());
+  const std::byte *values = unit_.at(band.place);
+  std::byte *codes = unit_.at(band.storedPlace),
+            *scales = unit_.at(scaleBand.storedPlace);
   int64_t rows = band.elements() / format.columns;
   int64_t scaleBytes = format.scaleColumns() * scaleBand.width;
   for (int64_t row = 0; row < rows; row += format.blockRows) {
@@ -169,6 +198,72 @@ void encode(const plan::Plan &plan, const Unit &unit, Band &band,
     kernels::quantize(format, count, stripe, codes + codeAt, scales + scaleAt);
     band.anew = true;
   }
+  return {};
+}
+
+/// The largest magnitude in all tensors that one instance gives and that have a
+/// tensor scale. What Megatron holds in one parameter, other loaders join as
+/// well, and then want one tensor scale for all pieces.
+float BandEncoder::largestOfInstance(const Band &like) const {
+  float most = 0;
+  for (const Band &band : unit_.bands) {
+    const plan::Output &output = outputOf(band);
+    if (band.kind != like.kind || band.instance != like.instance ||
+        !output.encoding())
+      continue;
+    kernels::BlockFormat format = formatOf(output);
+    if (format.level == kernels::TensorScale::None)
+      continue;
+    float here = kernels::largestMagnitude(
+        format, band.elements() / format.columns, unit_.at(band.place));
+    if (!std::isfinite(here))
+      return here;
+    most = std::max(most, here);
+  }
+  return most;
+}
+
+/// A band that is a whole tensor under a tensor scale.
+Result<void> BandEncoder::encodeTensor(Band &band, const Band &scales,
+                                       const Band &one) {
+  const plan::Output &output = outputOf(band);
+  const plan::Encoding &encoding = *output.encoding();
+  kernels::BlockFormat format = formatOf(output);
+  int64_t rows = band.elements() / format.columns;
+  const std::byte *values = unit_.at(band.place);
+  const std::byte *oldCodes =
+      originalOf(plan_, unit_, band, encoding.original_codes());
+  const std::byte *oldScales =
+      originalOf(plan_, unit_, scales, encoding.original_scales());
+  const std::byte *oldOne =
+      originalOf(plan_, unit_, one, encoding.original_tensor_scale());
+  if (oldCodes && oldScales && oldOne) {
+    std::memcpy(&format.tensorScale, oldOne, sizeof(float));
+    if (kernels::standFor(format, rows, oldCodes, oldScales, values)) {
+      std::memcpy(unit_.at(band.storedPlace), oldCodes, band.storedBytes);
+      std::memcpy(unit_.at(scales.storedPlace), oldScales, scales.storedBytes);
+      std::memcpy(unit_.at(one.storedPlace), oldOne, sizeof(float));
+      return {};
+    }
+  }
+  float amax = largestOfInstance(band);
+  if (!std::isfinite(amax))
+    return fail(
+        "'{}': its weights, or those beside it in Megatron's parameter, "
+        "hold infinity or NaN, of which NVFP4 has no scale (the "
+        "largest magnitude is {}): correct the checkpoint, or choose "
+        "another --quant",
+        plan_.tensors()
+            ->Get(plan_.items()->Get(band.item)->tensor())
+            ->key()
+            ->str(),
+        amax);
+  format.tensorScale = kernels::tensorScaleFor(format.level, amax);
+  kernels::quantize(format, rows, values, unit_.at(band.storedPlace),
+                    unit_.at(scales.storedPlace));
+  std::memcpy(unit_.at(one.storedPlace), &format.tensorScale, sizeof(float));
+  band.anew = true;
+  return {};
 }
 
 } // namespace
@@ -191,11 +286,18 @@ forEachKernelCall(const plan::Plan &plan, const Unit &unit, const Move &move,
       *plan.classes()->Get(band.kind)->outputs()->Get(band.output);
   const plan::Scales *scales = scalesOf(output, move.tile.input);
   const std::byte *scaleBytes = nullptr;
+  float tensorScale = 1;
   if (scales) {
-    auto address = scaleAddress(plan, unit, band, *scales);
+    auto address = wholeInput(plan, unit, band, scales->input());
     if (!address)
       return std::unexpected(address.error());
     scaleBytes = *address;
+  }
+  if (scales && scales->tensor_scale() >= 0) {
+    auto address = wholeInput(plan, unit, band, scales->tensor_scale());
+    if (!address)
+      return std::unexpected(address.error());
+    std::memcpy(&tensorScale, *address, sizeof(tensorScale));
   }
   std::byte *bytes = unit.at(band.place);
   bool more = true;
@@ -212,6 +314,7 @@ forEachKernelCall(const plan::Plan &plan, const Unit &unit, const Move &move,
                       &move,
                       element};
       call.geometry.sourcePhase = element * move.bits % 8 / 4;
+      call.geometry.tensorScale = tensorScale;
       more = more && visit(call);
       return more;
     });
@@ -260,24 +363,26 @@ Result<void> computeMoves(const plan::Plan &plan, const Kernels *kernels,
   return {};
 }
 
-void finishBands(const plan::Plan &plan, Unit &unit, bool withCrc) {
+Result<void> finishBands(const plan::Plan &plan, Unit &unit, bool withCrc) {
+  BandEncoder encoder(plan, unit);
   for (size_t index = 0; index != unit.bands.size(); ++index) {
-    Band &band = unit.bands[index];
+    const Band &band = unit.bands[index];
     const plan::Class &kind = *plan.classes()->Get(band.kind);
-    if (kind.outputs()->Get(band.output)->encoding())
-      encode(plan, unit, band, unit.bands[index + 1]);
+    if (!kind.outputs()->Get(band.output)->encoding())
+      continue;
+    if (Result<void> encoded = encoder.encode(index); !encoded)
+      return encoded;
   }
   if (withCrc)
     for (Band &band : unit.bands)
       band.crc = crc32(0, {unit.at(band.storedPlace), band.storedBytes});
+  return {};
 }
 
 Result<void> compute(const plan::Plan &plan, const Kernels &kernels, Unit &unit,
                      bool withCrc) {
   Result<void> done = computeMoves(plan, &kernels, unit);
-  if (done)
-    finishBands(plan, unit, withCrc);
-  return done;
+  return done ? finishBands(plan, unit, withCrc) : done;
 }
 
 } // namespace mbc

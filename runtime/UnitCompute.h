@@ -36,7 +36,7 @@ Error lossOf(const plan::Plan &plan, const Unit &unit, const KernelCall &call,
 /// then what is encoded, and the checksums.
 Result<void> computeMoves(const plan::Plan &plan, const Kernels *kernels,
                           Unit &unit);
-void finishBands(const plan::Plan &plan, Unit &unit, bool withCrc);
+Result<void> finishBands(const plan::Plan &plan, Unit &unit, bool withCrc);
 
 /// Brings a unit's bands into their final form once its reads are done:
 /// gathers, kernels, fills, and each band's CRC-32 if `withCrc`. One unit is

@@ -144,8 +144,8 @@ std::optional<Unit> UnitGraph::next() {
     if (single) {
       if (!failure_)
         failure_ = Error{fmt::format(
-            "one element or block and its scales need {} bytes of buffers, "
-            "the bound allows {}: give more --memory",
+            "one element, block or tensor in NVFP4, and its scales, need {} "
+            "bytes of buffers, the bound allows {}: give more --memory",
             unit.bytes, budget_)};
       stopped_ = true;
       return std::nullopt;

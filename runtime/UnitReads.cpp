@@ -145,6 +145,19 @@ struct Instance {
   }
 };
 
+/// The original of a tensor scale.
+void addOriginalTensorScale(Collector &collector, const Band &codes,
+                            const Instance &instance) {
+  int32_t input = instance.kind.outputs()
+                      ->Get(codes.output)
+                      ->encoding()
+                      ->original_tensor_scale();
+  if (input < 0)
+    return;
+  const plan::Source &source = instance.source(input);
+  collector.addWhole(source.file(), source.offset(), sizeof(float));
+}
+
 /// The inputs that an encoded band may be written from, as they are.
 void addOriginals(Collector &collector, const Band &codes, const Band &scales,
                   const Instance &instance) {
@@ -186,6 +199,10 @@ void addBand(Collector &collector, uint32_t index, const Band &band,
         instance.kind.inputs()->Get(scales->input())->elements();
     collector.addWhole(source.file(), source.offset(),
                        elements * byteSize(instance.dtype(scales->input())));
+    if (scales->tensor_scale() >= 0) {
+      const plan::Source &one = instance.source(scales->tensor_scale());
+      collector.addWhole(one.file(), one.offset(), sizeof(float));
+    }
   }
 }
 
@@ -196,20 +213,26 @@ struct Extent {
 };
 
 /// Band k of n of an output. Stripes of blocks stay whole, and scales are those
-/// of the stripes of the output before.
+/// of the stripes of the output that they belong to.
 Extent extentOf(const plan::Class &kind, uint32_t index, int64_t k, int64_t n) {
   const plan::Output &output = *kind.outputs()->Get(index);
   const plan::Output &values =
-      *kind.outputs()->Get(index - (output.is_scales() ? 1 : 0));
+      *kind.outputs()->Get(index - (output.is_tensor_scale() ? 2
+                                    : output.is_scales()     ? 1
+                                                             : 0));
   const plan::Encoding *encoding = values.encoding();
   if (!encoding) {
     Range range = fraction(output.elements(), k, n);
     return {range, range.end - range.begin <= 1};
   }
   Range stripes = fraction(stripeCount(values), k, n);
-  int64_t step = output.is_scales()
-                     ? scaleColumns(*encoding)
-                     : encoding->block_rows() * encoding->columns();
+  // Elements of the output that belong to a stripe.
+  int64_t step = stripeRows(values) * encoding->columns();
+  if (output.is_tensor_scale())
+    step = 1;
+  else if (output.is_scales())
+    step = divideUp(stripeRows(values), encoding->block_rows()) *
+           scaleColumns(*encoding);
   auto at = [&](int64_t stripe) {
     return std::min(stripe * step, output.elements());
   };
@@ -259,9 +282,11 @@ Unit Schedule::prepare(const UnitKey &key) const {
       layOut(unit, shape, band);
       unit.bands.push_back(band);
       Instance instance{plan_, kind, band.instance};
-      if (shape.is_scales())
-        addOriginals(collector, unit.bands[unit.bands.size() - 2], band,
-                     instance);
+      size_t bands = unit.bands.size();
+      if (shape.is_tensor_scale())
+        addOriginalTensorScale(collector, unit.bands[bands - 3], instance);
+      else if (shape.is_scales())
+        addOriginals(collector, unit.bands[bands - 2], band, instance);
       else
         addBand(collector, unit.bands.size() - 1, band, instance,
                 tiles[output]);

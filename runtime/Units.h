@@ -13,7 +13,7 @@ namespace mbc {
 
 /// A band of one output of one instance: a range of elements of an item. Of an
 /// encoded output, a range of its values, in whole stripes of blocks; the band
-/// of its scales is the next one.
+/// of its scales is the next one, that of a tensor scale the one after it.
 struct Band {
   uint32_t item = 0;
   uint32_t kind = 0;   ///< class in the plan

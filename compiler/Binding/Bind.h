@@ -37,7 +37,8 @@ struct BoundClass {
   RuleClass type;
   std::vector<uint32_t> instances; ///< indices into Model::instances
   uint32_t refsPerInstance = 0;
-  /// instances x refsPerInstance: by operand, its parts, then its scale.
+  /// instances x refsPerInstance: by operand, its parts, then its
+  /// companions.
   std::vector<SourceRef> refs;
 };
 
@@ -82,6 +83,8 @@ struct Record {
   /// Whether a tensor held codes, whose values leave in config's dtype.
   bool isQuantized(const RecordedTensor &tensor) const;
   bool hasQuantized() const;
+  /// Whether it held codes whose scales are of two levels.
+  bool isNvfp4(const RecordedTensor &tensor) const;
   /// Whether an export has to write it: scales do not come back.
   bool returns(std::string_view name) const;
 };

@@ -28,7 +28,10 @@ public:
     noteIgnored();
     if (size_t count = coverage.activationScales())
       binding.notes.push_back(fmt::format(
-          "{} scales of activations are left out: Megatron keeps none", count));
+          "{} scales of activations are left out: Megatron keeps none{}", count,
+          input.options.quant == "keep" ? "; they come back with the weights "
+                                          "that stay as they are"
+                                        : ""));
     std::vector<std::string> leftOver = coverage.leftOver();
     reportMissing(missing, leftOver, model, checkpoint, diagnostics);
     reportMissingScales();
@@ -81,6 +84,8 @@ private:
     if (scales != Checkpoint::none)
       return isContiguous(tensor, instance) && isContiguous(scales, instance) &&
              bindQuantized(stored, scales, instance, type);
+    if (isUnreadFloat8(stored.dtype))
+      return unreadFloat8(stored, instance);
     if (stored.dtype != DType::F8_E4M3 && stored.key.empty())
       return isFloat(stored.dtype) || isNumbers(stored, instance);
     scaleless.push_back({tensor, instance});
@@ -97,6 +102,23 @@ private:
                             checkpoint.files[stored.pieces[0].file].path),
                 diagnostics);
     return !stored.order;
+  }
+
+  /// Of a weight that is not read: one message is enough.
+  void useCompanions(const StoredTensor &codes) {
+    for (uint32_t tensor : companionsOf(checkpoint, codes))
+      coverage.use(tensor);
+  }
+
+  bool unreadFloat8(const StoredTensor &stored, uint32_t instance) {
+    useCompanions(stored);
+    ruleError(model.mappings[model.instances[instance].mapping],
+              fmt::format("{} is {} {}: of the 8-bit floats mbc reads F8_E4M3; "
+                          "store it as BF16, or quantise it in F8_E4M3",
+                          stored.name, safetensorsName(stored.dtype),
+                          toString(*stored.shape)),
+              diagnostics);
+    return false;
   }
 
   /// A weight in integers is a quantised one that has lost its scales; other
@@ -121,6 +143,7 @@ private:
     std::expected<Quantized, std::string> quantized =
         quantizedTensor(checkpoint, codes, scales, input.quantization);
     if (!quantized) {
+      useCompanions(codes);
       ruleError(model.mappings[model.instances[instance].mapping],
                 quantized.error(), diagnostics);
       return false;
@@ -129,6 +152,10 @@ private:
       coverage.use(quantized->shape);
     type = quantized->type;
     refs.push_back({scales, 0});
+    if (quantized->tensorScale != Checkpoint::none) {
+      coverage.use(quantized->tensorScale);
+      refs.push_back({quantized->tensorScale, 0});
+    }
     return true;
   }
 
@@ -226,7 +253,15 @@ private:
       return false;
     return !a.scale || (a.scale->dtype == b.scale->dtype &&
                         a.scale->blockRows == b.scale->blockRows &&
-                        a.scale->blockColumns == b.scale->blockColumns);
+                        a.scale->blockColumns == b.scale->blockColumns &&
+                        a.scale->tensor == b.scale->tensor);
+  }
+
+  static std::string_view levelText(TensorScale tensor) {
+    return tensor == TensorScale::None ? ""
+           : tensor == TensorScale::Multiplies
+               ? ", times one for the tensor"
+               : ", divided by one for the tensor";
   }
 
   static std::string formatText(const OperandType &operand) {
@@ -236,10 +271,10 @@ private:
     auto extent = [](int64_t block) {
       return block >= wholeAxis ? std::string("all") : std::to_string(block);
     };
-    return fmt::format("{} with {} scales for {} rows x {} columns", text,
-                       safetensorsName(operand.scale->dtype),
-                       extent(operand.scale->blockRows),
-                       extent(operand.scale->blockColumns));
+    return fmt::format(
+        "{} with {} scales for {} rows x {} columns{}", text,
+        safetensorsName(operand.scale->dtype), extent(operand.scale->blockRows),
+        extent(operand.scale->blockColumns), levelText(operand.scale->tensor));
   }
 
   /// The dtype of the Megatron side: pinned by the rule, else asked for, else
@@ -318,7 +353,7 @@ static const SourceRef &refOf(const BoundClass &bound, size_t instance,
                               size_t operand) {
   size_t at = instance * bound.refsPerInstance + operand;
   for (size_t k = 0; k != operand; ++k)
-    at += bound.type.hf[k].scale.has_value();
+    at += bound.type.hf[k].companions();
   return bound.refs[at];
 }
 

@@ -2,6 +2,9 @@
 
 #include "dsl/ConfigJson.h"
 
+#include <charconv>
+#include <utility>
+
 namespace mbc::compiler {
 
 using dsl::ConfigNode;
@@ -27,18 +30,65 @@ static bool isExtent(const ConfigNode &node) {
   return node.kind == ConfigNode::Kind::Int && node.integer >= 1;
 }
 
-/// The group size on which all config_groups agree.
-static std::optional<int64_t> groupSize(const ConfigNode &quantization) {
+/// What all config_groups say of a field of their weights, as `valueOf` reads
+/// it; nothing if one of them says nothing, or another thing.
+template <typename ValueOf>
+static auto agreed(const ConfigNode &quantization, std::string_view field,
+                   ValueOf valueOf)
+    -> decltype(valueOf(std::declval<ConfigNode>())) {
   const ConfigNode *groups = quantization.find("config_groups");
-  std::optional<int64_t> size;
+  decltype(valueOf(std::declval<ConfigNode>())) common;
   for (size_t i = 0; groups && i != groups->members.size(); ++i) {
     const ConfigNode *weights = groups->members[i].value.find("weights");
-    const ConfigNode *group = weights ? weights->find("group_size") : nullptr;
-    if (!group || !isExtent(*group) || (size && *size != group->integer))
+    const ConfigNode *node = weights ? weights->find(field) : nullptr;
+    auto value = node ? valueOf(*node) : std::nullopt;
+    if (!value || (common && common != value))
       return std::nullopt;
-    size = group->integer;
+    common = value;
   }
-  return size;
+  return common;
+}
+
+static std::optional<int64_t> asExtent(const ConfigNode &node) {
+  return isExtent(node) ? std::optional(node.integer) : std::nullopt;
+}
+
+static std::optional<bool> asFlag(const ConfigNode &node) {
+  return node.kind == ConfigNode::Kind::Bool ? std::optional(node.integer != 0)
+                                             : std::nullopt;
+}
+
+static std::optional<std::string> asWord(const ConfigNode &node) {
+  return node.kind == ConfigNode::Kind::String ? std::optional(node.text)
+                                               : std::nullopt;
+}
+
+/// [128, 128], or "128x128" as older writers have it.
+static std::optional<std::array<int64_t, 2>> asBlock(const ConfigNode &node) {
+  if (node.items.size() == 2 && isExtent(node.items[0]) &&
+      isExtent(node.items[1]))
+    return {{node.items[0].integer, node.items[1].integer}};
+  int64_t rows = 0, columns = 0;
+  const char *begin = node.text.data(), *end = begin + node.text.size();
+  auto [cross, first] = std::from_chars(begin, end, rows);
+  if (first != std::errc() || cross == end || *cross != 'x')
+    return std::nullopt;
+  auto [last, second] = std::from_chars(cross + 1, end, columns);
+  if (second != std::errc() || last != end || rows < 1 || columns < 1)
+    return std::nullopt;
+  return {{rows, columns}};
+}
+
+static void readConfigGroups(const ConfigNode &quantization,
+                             Quantization &found) {
+  found.bits = agreed(quantization, "num_bits", asExtent);
+  found.group = agreed(quantization, "group_size", asExtent);
+  found.type = agreed(quantization, "type", asWord).value_or("");
+  found.strategy = agreed(quantization, "strategy", asWord).value_or("");
+  found.actorder = agreed(quantization, "actorder", asWord).value_or("");
+  found.symmetric = agreed(quantization, "symmetric", asFlag);
+  if (found.strategy == "block")
+    found.block = agreed(quantization, "block_structure", asBlock);
 }
 
 static Result<void> readQuantization(std::string_view text,
@@ -50,7 +100,7 @@ static Result<void> readQuantization(std::string_view text,
     return {};
   Quantization &found = facts.quantization.emplace();
   found.method = stringOf(*quantization, "quant_method");
-  found.group = groupSize(*quantization);
+  readConfigGroups(*quantization, found);
   for (const char *field : {"modules_to_not_convert", "ignore"})
     if (const ConfigNode *names = quantization->find(field))
       for (const ConfigNode &name : names->items)

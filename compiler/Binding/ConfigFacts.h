@@ -16,10 +16,13 @@ namespace mbc::compiler {
 /// level or in text_config.
 struct Quantization {
   std::string method; ///< quant_method
-  /// Rows and columns under one scale: weight_block_size.
+  /// Rows and columns under one scale: weight_block_size, or block_structure.
   std::optional<std::array<int64_t, 2>> block;
-  /// Values of a row under one scale: group_size of the only config_group.
-  std::optional<int64_t> group;
+  // What all config_groups say of weights; what they do not agree on is open.
+  std::optional<int64_t> bits;  ///< num_bits
+  std::optional<int64_t> group; ///< group_size: values of a row under one scale
+  std::string type, strategy, actorder; ///< of the same names; empty: open
+  std::optional<bool> symmetric;
   /// Modules that are not quantised: modules_to_not_convert, ignore.
   std::vector<std::string> excepted;
 };

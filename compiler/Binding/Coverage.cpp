@@ -126,10 +126,12 @@ void Coverage::tieHfCopies(const BindInput &input, Binding &binding,
       continue;
     if (tie(copy, copy.copy, copy.owner)) {
       (drop ? binding.dropped : binding.copies).push_back(copy.copy);
-      std::vector<std::string> ofCopy = scaleNames(copy.copy),
-                               ofOwner = scaleNames(copy.owner);
-      for (size_t i = 0; i != std::min(ofCopy.size(), ofOwner.size()); ++i)
-        tie(copy, ofCopy[i], ofOwner[i]);
+      for (auto names : {scaleNames, tensorScaleNames}) {
+        std::vector<std::string> ofCopy = names(copy.copy),
+                                 ofOwner = names(copy.owner);
+        for (size_t i = 0; i != std::min(ofCopy.size(), ofOwner.size()); ++i)
+          tie(copy, ofCopy[i], ofOwner[i]);
+      }
     } else if (!copy.optional) {
       diagnostics.error(copy.where, fmt::format("{} is not in {}", copy.copy,
                                                 checkpoint.root));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view weight = ".weight", scale = ".scale",
                            blocksEnding = "_blocks";
-constexpr int64_t mxGroup = 32;
+constexpr int64_t mxGroup = 32, nvGroup = 16;
 
 int64_t blocks(int64_t extent, int64_t block) {
   return extent / block + (extent % block != 0);
@@ -40,6 +40,11 @@ Encoding originalEncoding(const Checkpoint &originals,
   encoding.hasOriginals = true;
   encoding.values = quantized.type.shape;
   encoding.scaleTensor = *scales.shape;
+  if (quantized.tensorScale != Checkpoint::none) {
+    const StoredTensor &one = originals.tensors[quantized.tensorScale];
+    encoding.tensorScaleEnding = endingOf(one.name, codes.name);
+    encoding.tensorScale = *one.shape;
+  }
   return encoding;
 }
 
@@ -63,14 +68,40 @@ Encoding mxfp4() {
   return encoding;
 }
 
+/// As ModelOpt names them.
+Encoding nvfp4() {
+  Encoding encoding;
+  encoding.codes = DType::F4_E2M1;
+  encoding.storedCodes = DType::U8;
+  encoding.scale = {DType::F8_E4M3, {}, 1, nvGroup, TensorScale::Multiplies};
+  encoding.storedScale = DType::F8_E4M3;
+  encoding.scalesEnding = "_scale";
+  encoding.tensorScaleEnding = "_scale_2";
+  return encoding;
+}
+
+/// NVFP4 as compressed-tensors has it.
+Encoding dividingNvfp4(Encoding encoding) {
+  encoding.scale.tensor = TensorScale::Divides;
+  encoding.codesEnding = "_packed";
+  encoding.tensorScaleEnding = "_global_scale";
+  encoding.tensorScale = {1};
+  return encoding;
+}
+
 /// The usual encoding, under the names and with the dtypes that the import
 /// saw, if it saw that kind of codes.
 Encoding asRecorded(Encoding encoding, const Record &record,
                     const RecordedTensor &tensor) {
   bool packed = encoding.codes == DType::F4_E2M1;
-  encoding.mayBeStacked = true;
-  if ((tensor.dtype != DType::F8_E4M3) != packed || tensor.dtype == DType::I32)
+  bool twoLevels = encoding.scale.tensor != TensorScale::None;
+  encoding.mayBeStacked = !twoLevels;
+  if ((tensor.dtype != DType::F8_E4M3) != packed ||
+      tensor.dtype == DType::I32 || record.isNvfp4(tensor) != twoLevels)
     return encoding;
+  if (twoLevels)
+    return record.find(tensor.name + "_global_scale") ? dividingNvfp4(encoding)
+                                                      : encoding;
   for (const std::string &name : scaleNames(tensor.name))
     if (const RecordedTensor *scales = record.find(name)) {
       encoding.scalesEnding = endingOf(name, tensor.name);
@@ -161,7 +192,8 @@ Result<QuantizedTargets> QuantizedTargets::kept(const Checkpoint &originals,
       return fail("{}: {}", originals.root, quantized.error());
     targets.known_.emplace(codes.name,
                            Known{originalEncoding(originals, codes, *quantized),
-                                 {i, scales, quantized->shape}});
+                                 {i, scales, quantized->tensorScale,
+                                  besideCodes(originals, codes)}});
   }
   return targets;
 }
@@ -170,7 +202,9 @@ Result<QuantizedTargets> QuantizedTargets::fresh(const std::string &format,
                                                  const Record *record,
                                                  const Quantization &declared) {
   QuantizedTargets targets;
-  Encoding usual = format == "mxfp4" ? mxfp4() : fp8Block(declared);
+  Encoding usual = format == "mxfp4"   ? mxfp4()
+                   : format == "nvfp4" ? nvfp4()
+                                       : fp8Block(declared);
   bool sameMethod = (declared.method == "fp8") == (format == "fp8-block");
   if (record)
     for (const RecordedTensor &tensor : record->tensors)
@@ -267,6 +301,10 @@ std::string scalesName(const Encoding &encoding, std::string_view values) {
   if (encoding.scalesEnding == scale && values.ends_with(weight))
     values.remove_suffix(weight.size());
   return std::string(values).append(encoding.scalesEnding);
+}
+
+std::string tensorScaleName(const Encoding &encoding, std::string_view values) {
+  return std::string(values).append(encoding.tensorScaleEnding);
 }
 
 } // namespace mbc::compiler

@@ -22,7 +22,8 @@ class QuantizedTargets {
 public:
   /// Numbers in the checkpoint of originals.
   struct Originals {
-    uint32_t codes = 0, scales = 0, shape = Checkpoint::none;
+    uint32_t codes = 0, scales = 0, tensorScale = Checkpoint::none;
+    std::vector<uint32_t> beside; ///< written as they are
   };
 
   /// --quant none: nothing.
@@ -32,9 +33,9 @@ public:
   static Result<QuantizedTargets> kept(const Checkpoint &originals,
                                        const Quantization &declared);
 
-  /// --quant fp8-block or mxfp4. With a record of quantised tensors those, else
-  /// the matrices of attention, MLP and experts that `declared` does not
-  /// except.
+  /// --quant fp8-block, mxfp4 or nvfp4. With a record of quantised tensors
+  /// those, else the matrices of attention, MLP and experts that `declared`
+  /// does not except.
   static Result<QuantizedTargets> fresh(const std::string &format,
                                         const Record *record,
                                         const Quantization &declared);
@@ -69,5 +70,6 @@ Shape codesShape(const Encoding &encoding, const Shape &values);
 Shape scalesShape(const Encoding &encoding, const Shape &values);
 std::string codesName(const Encoding &encoding, std::string_view values);
 std::string scalesName(const Encoding &encoding, std::string_view values);
+std::string tensorScaleName(const Encoding &encoding, std::string_view values);
 
 } // namespace mbc::compiler

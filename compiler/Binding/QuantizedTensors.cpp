@@ -1,5 +1,7 @@
 #include "compiler/Binding/QuantizedTensors.h"
 
+#include "compiler/Binding/DeclaredWeights.h"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -7,7 +9,9 @@
 namespace mbc::compiler {
 namespace {
 
-constexpr int64_t mxGroup = 32; ///< values under one scale in the MX formats
+constexpr int64_t mxGroup = 32, ///< values under one scale in the MX formats
+    nvGroup = 16,               ///< and in NVFP4
+    valuesOfWord = 8;           ///< INT4 codes in an I32
 
 /// The ends of the names of codes that the file does not call as their values,
 /// and of their scales.
@@ -19,10 +23,14 @@ constexpr std::array<PackedEnding, 2> packedEndings = {
 constexpr std::array<std::string_view, 2> scaleEndings = {"_scale_inv",
                                                           "_scale"};
 /// Scales of what goes into a module, beside its weight.
-constexpr std::array<std::string_view, 2> activationEndings = {
-    ".input_scale", ".activation_scale"};
+constexpr std::array<std::string_view, 3> activationEndings = {
+    ".input_scale", ".input_global_scale", ".activation_scale"};
 constexpr std::string_view shapeEnding = "_shape", weight = ".weight",
                            scale = ".scale";
+/// What the scales of NVFP4 are multiplied by, and divided by.
+constexpr std::string_view multiplier = "_scale_2", divisor = "_global_scale";
+/// What else compressed-tensors stores beside codes, and mbc does not read.
+constexpr std::string_view zeroPoints = "_zero_point", columnOrder = "_g_idx";
 
 std::string_view without(std::string_view name, std::string_view ending) {
   return name.ends_with(ending) ? name.substr(0, name.size() - ending.size())
@@ -94,16 +102,27 @@ Shape blockScales(const Shape &values, const Quantization &declared) {
                   {blocks(matrix.rows, rows), blocks(matrix.columns, columns)});
 }
 
+/// Values of a row under one scale, in the formats where that is fixed.
+int64_t fixedGroup(DType scale) {
+  return scale == DType::F8_E4M3 ? nvGroup : mxGroup;
+}
+
+/// How scales of these codes may lie.
+struct ScaleForms {
+  DType element, scale;
+  bool byShape; ///< S.scale: its shape decides, whatever block is declared
+};
+
 /// The matrix of scales and the block of each, if the shapes fit.
 std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
-                                   DType element,
+                                   const ScaleForms &forms,
                                    const Quantization &declared) {
   Matrix matrix(values);
   int64_t rows = matrix.leading * matrix.rows, columns = matrix.columns;
-  auto made = [](Shape shape, int64_t blockRows, int64_t blockColumns) {
-    return BlockScale{DType::F32, shape, blockRows, blockColumns};
+  auto made = [&](Shape shape, int64_t blockRows, int64_t blockColumns) {
+    return BlockScale{forms.scale, shape, blockRows, blockColumns};
   };
-  bool ofBlocks = element == DType::F8_E4M3;
+  bool ofBlocks = forms.element == DType::F8_E4M3;
   if (ofBlocks && scales == blockScales(values, declared)) {
     auto [blockRows, blockColumns] = blockOf(declared);
     // Blocks of one matrix do not reach into the next.
@@ -112,12 +131,16 @@ std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
                    blocks(columns, blockColumns)},
                   blockRows, blockColumns);
   }
-  if (ofBlocks && declared.block)
+  if (ofBlocks && declared.block && !forms.byShape)
     return std::nullopt;
   if (ofBlocks && scales.elements() == 1)
     return made({1, 1}, wholeAxis, wholeAxis);
   if (ofBlocks && (scales == rowsOf(values) || scales == withLast(values, {1})))
     return made({rows, 1}, 1, wholeAxis);
+  int64_t stripe = blockOf(declared)[0];
+  if (forms.byShape && matrix.leading == 1 &&
+      scales == Shape{blocks(rows, stripe)})
+    return made({scales[0], 1}, stripe, wholeAxis);
   if (scales.rank() != values.rank() || columns == 0)
     return std::nullopt;
   int64_t groups = scales[scales.rank() - 1];
@@ -125,9 +148,10 @@ std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
       scales != withLast(values, {groups}))
     return std::nullopt;
   int64_t group = columns / groups;
-  int64_t wanted =
-      element == DType::F4_E2M1 ? mxGroup : declared.group.value_or(group);
-  if (group != wanted)
+  if (forms.element == DType::F4_E2M1 && group != fixedGroup(forms.scale))
+    return std::nullopt;
+  // Another group is one of a row that was filled up to whole words.
+  if (forms.element == DType::I4 && group % valuesOfWord != 0)
     return std::nullopt;
   return made({rows, groups}, 1, group);
 }
@@ -160,19 +184,14 @@ std::string wrong(const StoredTensor &tensor, std::string_view why) {
       safetensorsName(tensor.dtype), toString(*tensor.shape), why);
 }
 
-/// The dtype of scales as numbers; bytes are exponents.
-std::optional<DType> scaleDType(DType stored) {
-  switch (stored) {
-  case DType::F32:
-  case DType::F16:
-  case DType::BF16:
-  case DType::F8_E8M0:
-    return stored;
-  case DType::U8:
-    return DType::F8_E8M0;
-  default:
-    return std::nullopt;
-  }
+/// The dtype of the scales of such codes as numbers; bytes are exponents.
+std::optional<DType> scaleDType(DType element, DType stored) {
+  DType scale = stored == DType::U8 ? DType::F8_E8M0 : stored;
+  bool ofFP4 = scale == DType::F8_E8M0 || scale == DType::F8_E4M3;
+  bool ofOthers = scale == DType::F8_E8M0 || scale == DType::F32 ||
+                  scale == DType::F16 || scale == DType::BF16;
+  bool reads = element == DType::F4_E2M1 ? ofFP4 : ofOthers;
+  return reads ? std::optional(scale) : std::nullopt;
 }
 
 } // namespace
@@ -204,6 +223,16 @@ std::vector<std::string> scaleNames(std::string_view values) {
   return names;
 }
 
+std::vector<std::string> tensorScaleNames(std::string_view values) {
+  return {std::string(values).append(multiplier),
+          std::string(values).append(divisor)};
+}
+
+bool isUnreadFloat8(DType dtype) {
+  return dtype == DType::F8_E5M2 || dtype == DType::F8_E4M3FNUZ ||
+         dtype == DType::F8_E5M2FNUZ;
+}
+
 bool mayBeCodes(DType dtype) {
   return dtype == DType::F8_E4M3 || dtype == DType::U8 || dtype == DType::I8 ||
          dtype == DType::I32;
@@ -219,8 +248,10 @@ std::string valuesOfActivation(std::string_view name) {
 std::string valuesOfCompanion(std::string_view name) {
   if (std::string values = valuesOfActivation(name); !values.empty())
     return values;
+  // `_global_scale` also ends in `_scale`.
   for (std::string_view ending :
-       {scaleEndings[0], scaleEndings[1], packedEndings[1].scales, shapeEnding})
+       {multiplier, divisor, scaleEndings[0], scaleEndings[1],
+        packedEndings[1].scales, shapeEnding, zeroPoints, columnOrder})
     if (std::string_view values = without(name, ending); !values.empty())
       return std::string(values);
   if (std::string_view stem = without(name, scale); !stem.empty())
@@ -243,11 +274,44 @@ uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes) {
              : Checkpoint::none;
 }
 
+uint32_t tensorScaleOf(const Checkpoint &checkpoint,
+                       const StoredTensor &codes) {
+  if (elementOf(codes) == DType::F4_E2M1)
+    for (const std::string &name : tensorScaleNames(codes.name))
+      if (uint32_t found = checkpoint.find(name); found != Checkpoint::none)
+        return found;
+  return Checkpoint::none;
+}
+
 uint32_t shapeTensorOf(const Checkpoint &checkpoint,
                        const StoredTensor &codes) {
   return codes.key.empty() // not packed
              ? Checkpoint::none
              : checkpoint.find(std::string(codes.name).append(shapeEnding));
+}
+
+std::vector<uint32_t> besideCodes(const Checkpoint &checkpoint,
+                                  const StoredTensor &codes) {
+  std::vector<uint32_t> found = {shapeTensorOf(checkpoint, codes)};
+  if (std::string_view stem = without(codes.name, weight); !stem.empty())
+    for (std::string_view ending : activationEndings)
+      found.push_back(checkpoint.find(std::string(stem).append(ending)));
+  std::erase(found, Checkpoint::none);
+  return found;
+}
+
+std::vector<uint32_t> companionsOf(const Checkpoint &checkpoint,
+                                   const StoredTensor &codes) {
+  std::vector<std::string> names = scaleNames(codes.name);
+  for (const std::string &name : tensorScaleNames(codes.name))
+    names.push_back(name);
+  for (std::string_view ending : {shapeEnding, zeroPoints, columnOrder})
+    names.push_back(std::string(codes.name).append(ending));
+  std::vector<uint32_t> found;
+  for (const std::string &name : names)
+    if (uint32_t tensor = checkpoint.find(name); tensor != Checkpoint::none)
+      found.push_back(tensor);
+  return found;
 }
 
 Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor) {
@@ -275,12 +339,12 @@ static std::string groupScales(const Shape &values, int64_t group) {
                      toString(withLast(values, {columns / group})));
 }
 
-std::string expectedScales(const Shape &values, DType element,
-                           const Quantization &declared) {
+static std::string expectedScales(const Shape &values, DType element,
+                                  DType scale, const Quantization &declared) {
   if (values.rank() < 2)
     return "those of a matrix";
   if (element == DType::F4_E2M1)
-    return groupScales(values, mxGroup);
+    return groupScales(values, fixedGroup(scale));
   if (element == DType::I4)
     return declared.group ? groupScales(values, *declared.group)
                           : "one for each group of values of a row";
@@ -303,7 +367,7 @@ static std::optional<Shape> shapeOfCodes(const StoredTensor &codes) {
     return valuesOfBlocks(*codes.shape);
   switch (elementOf(codes)) {
   case DType::I4:
-    return valuesOf(*codes.shape, 8);
+    return valuesOf(*codes.shape, valuesOfWord);
   case DType::F4_E2M1:
     return valuesOf(*codes.shape, 2);
   default:
@@ -316,7 +380,59 @@ std::string expectedScales(const StoredTensor &codes,
   std::optional<Shape> values;
   if (codes.shape->rank() > 1)
     values = shapeOfCodes(codes);
-  return expectedScales(values.value_or(Shape()), elementOf(codes), declared);
+  return expectedScales(values.value_or(Shape()), elementOf(codes),
+                        DType::F8_E8M0, declared);
+}
+
+/// The tensor scale of NVFP4, or why it is not what it should be.
+static std::expected<std::pair<uint32_t, TensorScale>, std::string>
+tensorScale(const Checkpoint &checkpoint, const StoredTensor &codes,
+            const StoredTensor &scales) {
+  uint32_t found = tensorScaleOf(checkpoint, codes);
+  if (found == Checkpoint::none)
+    return std::unexpected(wrong(
+        scales, fmt::format(": scales of NVFP4 have one F32 for the "
+                            "tensor, {} or {}, which is not in {}: add "
+                            "the file that holds it",
+                            tensorScaleNames(codes.name)[0],
+                            tensorScaleNames(codes.name)[1], checkpoint.root)));
+  const StoredTensor &one = checkpoint.tensors[found];
+  if (one.dtype != DType::F32 || one.shape->elements() != 1)
+    return std::unexpected(
+        wrong(one, fmt::format("; beside the scales {} {} it has to be one F32 "
+                               "for the whole tensor, [] or [1]",
+                               scales.name, toString(*scales.shape))));
+  return std::pair(found, one.name.ends_with(multiplier)
+                              ? TensorScale::Multiplies
+                              : TensorScale::Divides);
+}
+
+/// What mbc does not undo, by a tensor beside the codes or by config.json.
+static std::string unreadForm(const Checkpoint &checkpoint,
+                              const StoredTensor &codes,
+                              const Quantization &declared) {
+  auto beside = [&](std::string_view ending) {
+    return checkpoint.find(std::string(codes.name).append(ending));
+  };
+  if (uint32_t found = beside(zeroPoints); found != Checkpoint::none)
+    return wrong(checkpoint.tensors[found],
+                 fmt::format(": {} has zero points, which mbc does not read{}; "
+                             "quantise it symmetrically, or take the "
+                             "checkpoint that is not quantised",
+                             codes.name,
+                             declared.symmetric == true
+                                 ? " and config.json denies (symmetric: true)"
+                                 : ""));
+  if (uint32_t found = beside(columnOrder); found != Checkpoint::none)
+    return wrong(checkpoint.tensors[found],
+                 fmt::format(": the groups of {} are of columns in another "
+                             "order, which mbc does not undo{}; quantise it "
+                             "without actorder, or with actorder weight",
+                             codes.name,
+                             declared.actorder == "weight"
+                                 ? " and config.json denies (actorder: weight)"
+                                 : ""));
+  return {};
 }
 
 std::expected<Quantized, std::string>
@@ -338,28 +454,47 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
         codes, ": 4-bit codes lie along the last axis, blocks of them as [.., "
                "groups, 16]"));
   type.shape = *values;
-  std::optional<DType> factor = scaleDType(factors.dtype);
-  bool exponents = factor == DType::F8_E8M0;
-  if (!factor || (type.dtype == DType::F4_E2M1 && !exponents))
-    return std::unexpected(
-        wrong(factors,
-              fmt::format("; mbc reads scales of {} for the {} codes of {}{}",
-                          type.dtype == DType::F4_E2M1
-                              ? "F8_E8M0 or U8 (MXFP4)"
-                              : "F32, BF16, F16, F8_E8M0 or U8",
-                          safetensorsName(codes.dtype), codes.name,
-                          factors.dtype == DType::F8_E4M3
-                              ? ", not those of two levels (NVFP4)"
-                              : "")));
-  type.scale = geometry(type.shape, *factors.shape, type.dtype, declared);
+  if (std::string why = unreadForm(checkpoint, codes, declared); !why.empty())
+    return std::unexpected(why);
+  std::optional<DType> factor = scaleDType(type.dtype, factors.dtype);
+  if (!factor)
+    return std::unexpected(wrong(
+        factors, fmt::format("; mbc reads scales of {} for the {} codes of {}",
+                             type.dtype == DType::F4_E2M1
+                                 ? "F8_E8M0 or U8 (MXFP4) or F8_E4M3 (NVFP4)"
+                                 : "F32, BF16, F16, F8_E8M0 or U8",
+                             safetensorsName(codes.dtype), codes.name)));
+  type.scale =
+      geometry(type.shape, *factors.shape,
+               {type.dtype, *factor, factors.name.ends_with(scale)}, declared);
   if (!type.scale)
     return std::unexpected(
-        wrong(factors,
-              fmt::format("; the scales of {} {} are {}", codes.name,
-                          toString(type.shape),
-                          expectedScales(type.shape, type.dtype, declared))));
-  type.scale->dtype = *factor;
+        wrong(factors, fmt::format("; the scales of {} {} are {}", codes.name,
+                                   toString(type.shape),
+                                   expectedScales(type.shape, type.dtype,
+                                                  *factor, declared))));
+  if (factor == DType::F8_E4M3) {
+    auto one = tensorScale(checkpoint, codes, factors);
+    if (!one)
+      return std::unexpected(one.error());
+    std::tie(quantized.tensorScale, type.scale->tensor) = *one;
+  }
+  if (std::string why =
+          contradiction(checkpoint, {codes, factors, type}, declared);
+      !why.empty())
+    return std::unexpected(why);
   quantized.shape = shapeTensorOf(checkpoint, codes);
+  if (quantized.shape != Checkpoint::none) {
+    // Its numbers repeat what the codes' shape says; loaders ignore them.
+    const StoredTensor &shape = checkpoint.tensors[quantized.shape];
+    if ((shape.dtype != DType::I64 && shape.dtype != DType::I32) ||
+        *shape.shape != Shape{static_cast<int64_t>(type.shape.rank())})
+      return std::unexpected(
+          wrong(shape, fmt::format("; the shape of {} {} is {} integers, I64 "
+                                   "or I32: take the tensors of one checkpoint",
+                                   codes.name, toString(type.shape),
+                                   type.shape.rank())));
+  }
   return quantized;
 }
 

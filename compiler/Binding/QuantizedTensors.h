@@ -18,6 +18,8 @@
 ///     S.weight   S.weight   F8_E4M3  S.scale                F8_E4M3
 ///     S.weight   S.weight   U8, I8   S.scale                F4_E2M1
 ///     X          X_packed   U8       X_scale                F4_E2M1
+///     X          X          U8       X_scale, X_scale_2     F4_E2M1 (NVFP4)
+///     X          X_packed   U8       X_scale, X_global_scale  the same
 ///     X          X_packed   I32      X_scale (and X_shape)  I4
 ///     X          X_blocks   U8       X_scales               F4_E2M1
 ///
@@ -25,7 +27,9 @@
 /// Values [.., M, N] are codes times scales in float32. There is one scale for
 /// the tensor, one a row [.., M] or [.., M, 1], one for each g values of a row
 /// [.., M, N / g], or one for each block, [.., ceil(M / rows), ceil(N /
-/// columns)].
+/// columns)]; S.scale may also be [ceil(M / rows)], of all columns. Scales of
+/// NVFP4 are E4M3, one for 16 values of a row; before they multiply the codes
+/// they are multiplied by X_scale_2, or divided by X_global_scale, one F32.
 namespace mbc::compiler {
 
 /// A block that no tensor exceeds: all of an axis is under one scale, whatever
@@ -45,15 +49,20 @@ std::string valuesOfCompanion(std::string_view name);
 /// The same for scales of activations alone, of which Megatron keeps none.
 std::string valuesOfActivation(std::string_view name);
 
-/// The names that scales of these values may have, in the order of search.
+/// The names that scales of these values may have, in the order of search;
+/// then those of a tensor scale.
 std::vector<std::string> scaleNames(std::string_view values);
+std::vector<std::string> tensorScaleNames(std::string_view values);
 
 /// Whether values may be stored in this dtype.
 bool mayBeCodes(DType dtype);
+/// Whether it is an 8-bit float other than the one that codes are in.
+bool isUnreadFloat8(DType dtype);
 
 struct Quantized {
   OperandType type; ///< of the values, with their scale
   uint32_t scales = Checkpoint::none;
+  uint32_t tensorScale = Checkpoint::none; ///< of the scales
   uint32_t shape =
       Checkpoint::none; ///< a tensor that repeats the values' shape
 };
@@ -61,8 +70,20 @@ struct Quantized {
 /// The scales of a tensor's codes; none if it has none.
 uint32_t scalesOf(const Checkpoint &checkpoint, const StoredTensor &codes);
 
+/// The tensor scale of a tensor's codes; none if it has none.
+uint32_t tensorScaleOf(const Checkpoint &checkpoint, const StoredTensor &codes);
+
 /// The tensor that repeats the shape of a tensor's values; none if it has none.
 uint32_t shapeTensorOf(const Checkpoint &checkpoint, const StoredTensor &codes);
+
+/// Tensors that belong to codes and that their values do not need: the one that
+/// repeats their shape, and scales of activations.
+std::vector<uint32_t> besideCodes(const Checkpoint &checkpoint,
+                                  const StoredTensor &codes);
+
+/// All that may stand beside codes and is there, whether mbc reads it or not.
+std::vector<uint32_t> companionsOf(const Checkpoint &checkpoint,
+                                   const StoredTensor &codes);
 
 /// What a tensor of codes and its scales are, or why they do not fit.
 std::expected<Quantized, std::string>
@@ -72,11 +93,8 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
 /// The shape of a tensor, or of the values that its codes stand for.
 Shape shapeOfValues(const Checkpoint &checkpoint, const StoredTensor &tensor);
 
-/// The shape of the scales that `declared` lets expect for codes [.., M, N];
-/// in words where there are several.
-std::string expectedScales(const Shape &values, DType element,
-                           const Quantization &declared);
-/// The same for codes whose scales are not there, and the name they should
+/// The shape of the scales that `declared` lets expect for codes whose scales
+/// are not there, in words where there are several; and the name they should
 /// have.
 std::string expectedScales(const StoredTensor &codes,
                            const Quantization &declared);

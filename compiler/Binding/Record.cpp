@@ -15,6 +15,12 @@ bool Record::isQuantized(const RecordedTensor &tensor) const {
   });
 }
 
+bool Record::isNvfp4(const RecordedTensor &tensor) const {
+  return std::ranges::any_of(
+      tensorScaleNames(tensor.name),
+      [&](const auto &name) { return find(name) != nullptr; });
+}
+
 bool Record::hasQuantized() const {
   return std::ranges::any_of(
       tensors, [&](const auto &tensor) { return isQuantized(tensor); });

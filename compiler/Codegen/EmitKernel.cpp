@@ -32,6 +32,7 @@ enum Geometry {
   BlockRows,
   BlockColumns,
   SourcePhase,
+  TensorScaleBits,
   GeometryFields
 };
 
@@ -55,6 +56,11 @@ public:
     scales = entry->getArgument(1);
     target = entry->getArgument(2);
     loadGeometry(entry->getArgument(3));
+    if (body.getNumArguments() > 2)
+      tensorScale = builder.create<arith::BitcastOp>(
+          location, builder.getF32Type(),
+          builder.create<arith::TruncIOp>(location, builder.getI32Type(),
+                                          geometry[TensorScaleBits]));
     Value zero = number(0), minusOne = number(-1);
     contiguous = builder.create<arith::AndIOp>(
         location, equals(geometry[SourceColumn], number(1)),
@@ -177,6 +183,8 @@ private:
     mapping.map(body.getArgument(0), value);
     if (scaled)
       mapping.map(body.getArgument(1), splat(scale, count));
+    if (tensorScale)
+      mapping.map(body.getArgument(2), splat(tensorScale, count));
     for (Operation &op : body.without_terminator())
       emitOperation(op, mapping, count);
     return mapping.lookup(body.back().getOperand(0));
@@ -202,10 +210,7 @@ private:
     } else {
       Value a = mapping.lookup(op.getOperand(0));
       Value b = mapping.lookup(op.getOperand(1));
-      Value value = isa<arith::AddFOp>(op)
-                        ? Value(builder.create<arith::AddFOp>(location, a, b))
-                        : Value(builder.create<arith::MulFOp>(location, a, b));
-      mapping.map(op.getResult(0), value);
+      mapping.map(op.getResult(0), emitArithmetic(builder, op, a, b));
     }
   }
 
@@ -290,6 +295,7 @@ private:
   bool scaled, packed;
   Type result;
   Value source, scales, target, contiguous;
+  Value tensorScale; ///< null if the weight has none
   SmallVector<Value> geometry;
   Value rowSource, rowTarget, rowIndex; ///< of the row that is being written
   Value lost;                           ///< elements that exact casts changed

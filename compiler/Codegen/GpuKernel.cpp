@@ -30,7 +30,7 @@ public:
   Pack lost;
 
   /// `source`: as loaded. Gives what is stored.
-  Pack run(const Pack &source, Value scale) {
+  Pack run(const Pack &source, Value scale, Value tensorScale) {
     values.clear();
     lost.clear();
     Type code = body.getArgument(0).getType();
@@ -39,6 +39,8 @@ public:
         code.isF32() ? decodeSource(source, code) : source;
     if (body.getNumArguments() > 1)
       values[body.getArgument(1)] = Pack(width(), scale);
+    if (body.getNumArguments() > 2)
+      values[body.getArgument(2)] = Pack(width(), tensorScale);
     for (Operation &op : body.without_terminator())
       emit(op);
     Value result = body.back().getOperand(0);
@@ -70,9 +72,7 @@ private:
     Pack a = values.lookup(op.getOperand(0));
     Pack b = values.lookup(op.getOperand(1));
     for (auto [left, right] : llvm::zip_equal(a, b))
-      left = isa<arith::AddFOp>(op)
-                 ? Value(builder.create<arith::AddFOp>(location, left, right))
-                 : Value(builder.create<arith::MulFOp>(location, left, right));
+      left = emitArithmetic(builder, op, left, right);
     values[op.getResult(0)] = a;
   }
 
@@ -206,8 +206,12 @@ private:
       parts.push_back(loadPart(part, width)); // all loads before arithmetic
     if (scaled)
       loadScales(parts, width);
+    Value tensorScale;
+    if (body.getNumArguments() > 2)
+      tensorScale =
+          table.field(offsetof(Row, tensorScale), builder.getF32Type());
     for (const Part &part : parts) {
-      Pack stored = emitter.run(part.source, part.scale);
+      Pack stored = emitter.run(part.source, part.scale, tensorScale);
       builder.create<scf::IfOp>(location, part.inside,
                                 [&](OpBuilder &, Location) {
                                   store(part, stored, width);
@@ -375,7 +379,8 @@ bool hasGpuKernel(FusedOp fused) {
       !(result.isF32() || result.isF16() || result.isBF16()))
     return false;
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
-    return isa<ConvertOp, arith::ConstantOp, arith::AddFOp, arith::MulFOp>(op);
+    return isa<ConvertOp, arith::ConstantOp, arith::AddFOp, arith::MulFOp,
+               arith::DivFOp>(op);
   });
 }
 

@@ -170,4 +170,13 @@ Value emitDiffers(OpBuilder &builder, Location location, Value before,
                                        before, after);
 }
 
+Value emitArithmetic(OpBuilder &builder, Operation &op, Value a, Value b) {
+  Location location = op.getLoc();
+  if (isa<arith::AddFOp>(op))
+    return builder.create<arith::AddFOp>(location, a, b);
+  if (isa<arith::DivFOp>(op))
+    return builder.create<arith::DivFOp>(location, a, b);
+  return builder.create<arith::MulFOp>(location, a, b);
+}
+
 } // namespace mbc::compiler

@@ -19,4 +19,8 @@ mlir::Value emitConvert(mlir::OpBuilder &builder, mlir::Location location,
 mlir::Value emitDiffers(mlir::OpBuilder &builder, mlir::Location location,
                         mlir::Value before, mlir::Value after);
 
+/// `op` of a body, an addition, multiplication or division, of `a` and `b`.
+mlir::Value emitArithmetic(mlir::OpBuilder &builder, mlir::Operation &op,
+                           mlir::Value a, mlir::Value b);
+
 } // namespace mbc::compiler

@@ -109,6 +109,8 @@ private:
             label << ", part " << *operand.getPart();
           if (operand.getScales())
             label << ", scales";
+          if (operand.getTensorScale())
+            label << ", tensor scale";
         })
         .Case([&](FusedOp fused) {
           size_t boxes = fused.getBoxes().size();

@@ -36,15 +36,19 @@ private:
     FusedInput input;
     input.operand = operand.getOrdinal();
     input.part = operand.getPart().value_or(0);
-    input.isScale = operand.getScales();
+    input.role = operand.getScales()        ? Role::Scales
+                 : operand.getTensorScale() ? Role::TensorScale
+                                            : Role::Values;
     for (size_t index = 0; index != result.inputs.size(); ++index) {
       const FusedInput &known = result.inputs[index];
       if (known.operand == input.operand && known.part == input.part &&
-          known.isScale == input.isScale)
+          known.role == input.role)
         return index;
     }
     const OperandType &source = sources[input.operand];
-    input.dtype = input.isScale ? source.scale->dtype : source.dtype;
+    input.dtype = input.role == Role::Values   ? source.dtype
+                  : input.role == Role::Scales ? source.scale->dtype
+                                               : DType::F32;
     input.elements = operand.getResult().getType().getNumElements();
     result.inputs.push_back(input);
     return result.inputs.size() - 1;
@@ -80,6 +84,8 @@ private:
                  FusedOutput &output) {
     InputScales scales;
     scales.input = inputOf(fused.getScales()[index]);
+    if (!fused.getTensorScales().empty())
+      scales.tensorScale = inputOf(fused.getTensorScales()[index]);
     scales.columns = shapeOf(fused.getInputs()[index])[1];
     scales.scaleColumns = shapeOf(fused.getScales()[index])[1];
     scales.blockRows = (*fused.getBlock())[0];

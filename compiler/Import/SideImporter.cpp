@@ -160,20 +160,25 @@ Value SideImporter::dequantized(const dsl::Node &node,
     return RankedTensorType::get({rows, columns},
                                  elementType(*builder.getContext(), dtype));
   };
-  auto create = [&](RankedTensorType type, bool scales) {
-    return builder.create<map::OperandOp>(at(node), type, side, node.operand,
-                                          scales, IntegerAttr(), ArrayAttr());
+  auto create = [&](RankedTensorType type, Role role) {
+    return builder.create<map::OperandOp>(
+        at(node), type, side, node.operand, role == Role::Scales,
+        role == Role::TensorScale, IntegerAttr(), ArrayAttr());
   };
   const BlockScale &scale = *operand.scale;
   int64_t columns = operand.shape[operand.shape.rank() - 1];
   auto type =
       matrix(operand.shape.elements() / columns, columns, operand.dtype);
-  Value codes = create(type, false);
+  Value codes = create(type, Role::Values);
   Value scales =
-      create(matrix(scale.shape[0], scale.shape[1], scale.dtype), true);
+      create(matrix(scale.shape[0], scale.shape[1], scale.dtype), Role::Scales);
+  Value tensorScale;
+  if (scale.tensor != TensorScale::None)
+    tensorScale = create(matrix(1, 1, DType::F32), Role::TensorScale);
   int64_t block[] = {scale.blockRows, scale.blockColumns};
   Value value = builder.create<map::DequantOp>(
-      at(node), type.clone(builder.getF32Type()), codes, scales, block);
+      at(node), type.clone(builder.getF32Type()), codes, scales, tensorScale,
+      scale.tensor == TensorScale::Divides, block);
   ArrayRef<int64_t> shape = dimsOf(operand.shape);
   if (typeOf(value).getShape() == shape)
     return value;
@@ -188,7 +193,7 @@ Value SideImporter::leaf(uint32_t ordinal, Location location) {
   if (!operand.order.empty())
     return reordered(ordinal, location, type);
   return builder.create<map::OperandOp>(location, type, side, ordinal, false,
-                                        IntegerAttr(), partsOf(operand));
+                                        false, IntegerAttr(), partsOf(operand));
 }
 
 /// A tensor whose axes have another order in the file.

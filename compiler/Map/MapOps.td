@@ -48,8 +48,8 @@ def Map_RuleOp : Map_Op<"rule", [Symbol, IsolatedFromAbove, SingleBlock, NoTermi
 def Map_OperandOp : Map_Op<"operand", [Pure]> {
   let summary = "A tensor of a checkpoint";
   let description = [{
-    Operand `ordinal` of a side, its block scales (`scales`), or the stored
-    tensor `part` of it. `parts` lists the stored tensors of an operand that is
+    Operand `ordinal` of a side, its block scales (`scales`), the scale of
+    those (`tensor_scale`), or the stored tensor `part` of it. `parts` lists the stored tensors of an operand that is
     not stored whole.
 
     - C1: each part's placements have the rank of the operand and stay inside
@@ -58,11 +58,12 @@ def Map_OperandOp : Map_Op<"operand", [Pure]> {
     Example: `%0 = mb.operand hf 0 : tensor<8x16xbf16>`
   }];
   let arguments = (ins Map_Side:$side, I64Attr:$ordinal, UnitAttr:$scales,
-                       OptionalAttr<I64Attr>:$part,
+                       UnitAttr:$tensorScale, OptionalAttr<I64Attr>:$part,
                        OptionalAttr<ArrayAttr>:$parts);
   let results = (outs Map_Tensor:$result);
   let assemblyFormat = [{
-    $side $ordinal (`scales` $scales^)? (`part` $part^)? (`parts` $parts^)?
+    $side $ordinal (`scales` $scales^)? (`tensor_scale` $tensorScale^)?
+    (`part` $part^)? (`parts` $parts^)?
     attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
@@ -256,24 +257,30 @@ def Map_CastOp : Map_Op<"cast", [Pure, SameOperandsAndResultShape]> {
 def Map_DequantOp : Map_Op<"dequant", [Pure]> {
   let summary = "The values of a block-quantised weight";
   let description = [{
-    Element (i, j) is the code's value times `scales[i / block[0], j / block[1]]`.
+    Element (i, j) is the code's value times `scales[i / block[0], j / block[1]]`,
+    which is first multiplied by `tensor_scale` or, with `divides`, divided by it.
+    All of that is in f32, each product rounded.
     Formats that MLIR 19 has no type for are integers of their width: ui4 is FP4
     E2M1, si4 a number stored plus 8, si8 the scale E8M0.
 
     - C1: `codes` is a matrix of f8E4M3FN, ui4 or si4, `scales` a matrix of f32,
-      bf16, f16 or si8.
+      bf16, f16, si8 or f8E4M3FN.
     - C2: the block's extents are positive and `scales` has one element for
       each block, ragged ones included.
     - C3: the result is f32 with the shape of `codes`.
+    - C4: `tensor_scale` is one f32; `divides` needs one.
 
     Example:
     `%2 = mb.dequant %0, %1 block [128, 128] : tensor<130x128xf8E4M3FN>, tensor<2x1xf32> -> tensor<130x128xf32>`
   }];
-  let arguments = (ins Map_Tensor:$codes, Map_Tensor:$scales, DenseI64ArrayAttr:$block);
+  let arguments = (ins Map_Tensor:$codes, Map_Tensor:$scales,
+                       Optional<Map_Tensor>:$tensorScale, UnitAttr:$divides,
+                       DenseI64ArrayAttr:$block);
   let results = (outs Map_Tensor:$result);
   let assemblyFormat = [{
-    $codes `,` $scales `block` $block attr-dict
-    `:` type($codes) `,` type($scales) `->` type($result)
+    $codes `,` $scales (`tensor_scale` $tensorScale^)? (`divides` $divides^)?
+    `block` $block attr-dict
+    `:` type($codes) `,` type($scales) (`,` type($tensorScale)^)? `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -287,23 +294,26 @@ def Map_FusedOp : Map_Op<"fused", [Pure, IsolatedFromAbove, AttrSizedOperandSegm
   let description = [{
     `boxes` say which element of which input (an index into `inputs`) each
     element of the result comes from, the body what becomes of it: it gets an
-    element of the input and, if there are scales, its block's scale. An empty
-    body moves the element as it is. `kernel` names the body's class.
+    element of the input and, if there are any, its block's scale and the
+    tensor's scale. An empty body moves the element as it is. `kernel` names the
+    body's class.
 
-    - C1: there are no scales, or one tensor of scales for each input.
-    - C2: the body is empty, or has one argument for an element and one for its
-      scale (if there are scales), and ends in `mb.return` of the result's
-      element type.
+    - C1: there are no scales, or one tensor of scales for each input; the same
+      of tensor scales, which need scales.
+    - C2: the body is empty, or has one argument for an element, one for its
+      scale and one for its tensor scale (as far as there are such), and ends
+      in `mb.return` of the result's element type.
     - C3: each box names an input or -1, and its three lists have one length.
     - C4: `block` is there exactly if there are scales.
   }];
   let arguments = (ins Variadic<Map_Tensor>:$inputs, Variadic<Map_Tensor>:$scales,
-                       ArrayAttr:$boxes, OptionalAttr<DenseI64ArrayAttr>:$block,
+                       Variadic<Map_Tensor>:$tensorScales, ArrayAttr:$boxes, OptionalAttr<DenseI64ArrayAttr>:$block,
                        OptionalAttr<StrAttr>:$kernel);
   let results = (outs Map_Tensor:$result);
   let regions = (region MaxSizedRegion<1>:$body);
   let assemblyFormat = [{
-    `(` $inputs `)` (`scales` `(` $scales^ `)` `block` $block)? (`kernel` $kernel^)?
+    `(` $inputs `)` (`scales` `(` $scales^ `)` `block` $block)?
+    (`tensor_scales` `(` $tensorScales^ `)`)? (`kernel` $kernel^)?
     $boxes attr-dict `:` functional-type(operands, $result) $body
   }];
   let hasVerifier = 1;

@@ -24,7 +24,8 @@ bool isCode(Type type) {
 }
 
 bool isScale(Type type) {
-  return isComputable(type) || type.isSignedInteger(8);
+  return isComputable(type) || type.isSignedInteger(8) ||
+         isa<Float8E4M3FNType>(type);
 }
 
 LogicalResult verifyConstantOp(Operation *op, Type element, double value) {
@@ -101,6 +102,15 @@ LogicalResult DequantOp::verify() {
   if (!result.getElementType().isF32() ||
       result.getShape() != codes.getShape()) // C3
     return emitOpError() << "gives f32 of the codes' shape, not " << result;
+  if (getTensorScale()) { // C4
+    auto tensorScale = tensorOf(getTensorScale());
+    if (tensorScale.getNumElements() != 1 ||
+        !tensorScale.getElementType().isF32())
+      return emitOpError() << "has the tensor scale " << tensorScale
+                           << ", which is not one f32";
+  } else if (getDivides()) { // C4
+    return emitOpError("has no tensor scale that divides");
+  }
   return success();
 }
 
@@ -108,9 +118,14 @@ LogicalResult FusedOp::verify() {
   if (!getScales().empty() && getScales().size() != getInputs().size()) // C1
     return emitOpError() << "has " << getScales().size() << " scales for "
                          << getInputs().size() << " inputs";
+  if (!getTensorScales().empty() &&
+      getTensorScales().size() != getScales().size()) // C1
+    return emitOpError() << "has " << getTensorScales().size()
+                         << " tensor scales for " << getScales().size()
+                         << " scales";
   if (!getBody().empty()) { // C2
     Block &block = getBody().front();
-    size_t arguments = getScales().empty() ? 1 : 2;
+    size_t arguments = 1 + !getScales().empty() + !getTensorScales().empty();
     if (block.getNumArguments() != arguments)
       return emitOpError() << "body has " << block.getNumArguments()
                            << " arguments instead of " << arguments;

@@ -14,8 +14,8 @@
 namespace mbc::compiler {
 namespace {
 
-/// The codes that rules read, with their scales and shapes, in the order of
-/// the files.
+/// The codes that rules read, with all that stands beside them, in the order
+/// of the files.
 std::set<uint32_t> originalsIn(const Checkpoint &source, const Binding &binding,
                                size_t &quantized) {
   std::set<uint32_t> tensors;
@@ -28,9 +28,10 @@ std::set<uint32_t> originalsIn(const Checkpoint &source, const Binding &binding,
         continue;
       ++quantized;
       tensors.insert(scales);
-      uint32_t shape = shapeTensorOf(source, codes);
-      if (shape != Checkpoint::none)
-        tensors.insert(shape);
+      if (uint32_t one = tensorScaleOf(source, codes); one != Checkpoint::none)
+        tensors.insert(one);
+      for (uint32_t tensor : besideCodes(source, codes))
+        tensors.insert(tensor);
     }
   return tensors;
 }

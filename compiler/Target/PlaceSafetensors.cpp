@@ -17,13 +17,12 @@ constexpr uint64_t defaultShardSize =
 /// A tensor to write: which output of which instance makes it, or, of a copy,
 /// which tensor of the source.
 struct Made {
-  enum class From : uint8_t { Output, Scales, Source };
   std::string name;
   DType dtype = DType::BF16;
   Shape shape;
   uint32_t boundClass = 0, row = 0, output = 0;
-  From from = From::Output;
-  SourceRef source = {};
+  Role role = Role::Values;             ///< of the output
+  std::optional<SourceRef> source = {}; ///< of a copy
   /// The values whose codes, scales or shape it is; else its own name.
   std::string values = {};
   std::string owner = {}; ///< of a tied copy's values; else `values`
@@ -88,24 +87,33 @@ private:
     one.name = scalesName(*encoding, one.values);
     one.dtype = encoding->storedScale;
     one.shape = scalesShape(*encoding, values);
-    one.from = Made::From::Scales;
+    one.role = Role::Scales;
     made.push_back(one);
-    addShape(std::move(one));
+    if (encoding->scale.tensor != TensorScale::None) {
+      one.name = tensorScaleName(*encoding, one.values);
+      one.dtype = DType::F32;
+      one.shape = encoding->tensorScale;
+      one.role = Role::TensorScale;
+      made.push_back(one);
+    }
+    addBeside(one);
   }
 
-  /// The tensor that repeats the values' shape, if the originals have one.
-  void addShape(Made one) {
+  /// What else stands beside the originals.
+  void addBeside(Made one) {
     const QuantizedTargets::Originals *originals =
         split.quantized->originalsOf(one.values); // copies have none
-    if (!originals || originals->shape == Checkpoint::none)
+    if (!originals)
       return;
-    one.source = {split.firstOriginal + originals->shape, 0};
-    const StoredTensor &shape = split.checkpoint->tensors[one.source.tensor];
-    one.name = shape.name;
-    one.dtype = shape.dtype;
-    one.shape = *shape.shape;
-    one.from = Made::From::Source;
-    made.push_back(std::move(one));
+    for (uint32_t tensor : originals->beside) {
+      one.source = {split.firstOriginal + tensor, 0};
+      const StoredTensor &stored =
+          split.checkpoint->tensors[one.source->tensor];
+      one.name = stored.name;
+      one.dtype = stored.dtype;
+      one.shape = *stored.shape;
+      made.push_back(one);
+    }
   }
 
   const std::optional<Encoding> &encodingOf(const Made &one) const {
@@ -240,16 +248,15 @@ private:
     target.classes.resize(input.binding.classes.size());
     for (uint32_t i = 0; i != made.size(); ++i) {
       const Made &one = made[i];
-      if (one.from == Made::From::Source) {
-        addCopy(target, one.dtype, one.shape, one.source, itemOf[i]);
+      if (one.source) {
+        addCopy(target, one.dtype, one.shape, *one.source, itemOf[i]);
         continue;
       }
       PlacedClass &placed = target.classes[one.boundClass];
-      bool isScales = one.from == Made::From::Scales;
       if (one.row == 0)
-        placed.outputs.push_back({one.output, isScales});
+        placed.outputs.push_back({one.output, one.role});
       placed.items.push_back(itemOf[i]);
-      if (!isScales)
+      if (one.role == Role::Values)
         addOriginals(one, placed);
     }
   }
@@ -259,8 +266,10 @@ private:
     if (!encoding || !encoding->hasOriginals)
       return;
     const auto &originals = *split.quantized->originalsOf(one.owner);
-    for (uint32_t tensor : {originals.codes, originals.scales})
-      placed.originals.push_back({split.firstOriginal + tensor, 0});
+    for (uint32_t tensor :
+         {originals.codes, originals.scales, originals.tensorScale})
+      if (tensor != Checkpoint::none)
+        placed.originals.push_back({split.firstOriginal + tensor, 0});
   }
 
   const TargetInput &input;

@@ -128,8 +128,8 @@ private:
     for (const PlacedOutput &output : placed.outputs) {
       const OperandType &operand =
           targetOperands(bound)[fused.outputs[output.index].operand];
-      if (output.isScales) {
-        outputs.push_back(writeScales(operand));
+      if (output.role != Role::Values) {
+        outputs.push_back(writeCompanion(operand, output.role));
         continue;
       }
       fb::Offset<plan::Encoding> encoding;
@@ -175,7 +175,7 @@ private:
   writeEncoding(const OperandType &operand, const PlacedClass &placed,
                 size_t others, std::vector<fb::Offset<plan::Input>> &inputs) {
     const Encoding &encoding = *operand.encoding;
-    int32_t codes = -1, scales = -1;
+    int32_t codes = -1, scales = -1, tensorScale = -1;
     if (encoding.hasOriginals) {
       // Of the first instance, in the order of the outputs.
       const SourceRef *refs = &placed.originals[inputs.size() - others];
@@ -185,19 +185,28 @@ private:
           writeInput(refs[0], encoding.codes, operand.shape.elements()));
       inputs.push_back(writeInput(refs[1], encoding.scale.dtype,
                                   encoding.scaleTensor.elements()));
+      if (encoding.scale.tensor != TensorScale::None) {
+        tensorScale = scales + 1;
+        inputs.push_back(writeInput(refs[2], DType::F32, 1));
+      }
     }
-    return plan::CreateEncoding(builder, static_cast<uint8_t>(encoding.codes),
-                                static_cast<uint8_t>(encoding.scale.dtype),
-                                operand.shape[operand.shape.rank() - 1],
-                                encoding.scale.blockRows,
-                                encoding.scale.blockColumns, codes, scales);
+    return plan::CreateEncoding(
+        builder, static_cast<uint8_t>(encoding.codes),
+        static_cast<uint8_t>(encoding.scale.dtype),
+        operand.shape[operand.shape.rank() - 1], encoding.scale.blockRows,
+        encoding.scale.blockColumns, codes, scales,
+        static_cast<uint8_t>(encoding.scale.tensor), tensorScale);
   }
 
-  fb::Offset<plan::Output> writeScales(const OperandType &operand) {
+  fb::Offset<plan::Output> writeCompanion(const OperandType &operand,
+                                          Role role) {
     FusedOutput output;
-    output.shape = scalesShape(*operand.encoding, operand.shape);
-    output.dtype = operand.encoding->scale.dtype;
-    return writeOutput(output, 0, 0, true);
+    output.shape = role == Role::Scales
+                       ? scalesShape(*operand.encoding, operand.shape)
+                       : operand.encoding->tensorScale;
+    output.dtype =
+        role == Role::Scales ? operand.encoding->scale.dtype : DType::F32;
+    return writeOutput(output, 0, 0, role);
   }
 
   const std::vector<OperandType> &
@@ -218,9 +227,11 @@ private:
     uint32_t at = 0;
     for (uint32_t k = 0; k != input.operand; ++k)
       at += std::max<size_t>(operands[k].parts.size(), 1) +
-            operands[k].scale.has_value();
+            operands[k].companions();
     size_t parts = std::max<size_t>(operands[input.operand].parts.size(), 1);
-    return at + (input.isScale ? parts : input.part);
+    return at + (input.role == Role::Values   ? input.part
+                 : input.role == Role::Scales ? parts
+                                              : parts + 1);
   }
 
   fb::Offset<plan::Input> writeInput(const SourceRef &ref, DType dtype,
@@ -261,7 +272,7 @@ private:
   fb::Offset<plan::Output> writeOutput(const FusedOutput &output,
                                        size_t leading,
                                        fb::Offset<plan::Encoding> encoding,
-                                       bool isScales = false) {
+                                       Role role = Role::Values) {
     std::vector<fb::Offset<plan::Box>> boxes;
     for (const Box &box : output.boxes) {
       std::vector<plan::Dim> dims;
@@ -276,14 +287,17 @@ private:
       if (const std::optional<InputScales> &scale = output.scales[input])
         scales.push_back(plan::CreateScales(
             builder, scale->input, scale->columns, scale->scaleColumns,
-            scale->blockRows, scale->blockColumns, input));
+            scale->blockRows, scale->blockColumns, input,
+            scale->tensorScale ? static_cast<int32_t>(*scale->tensorScale)
+                               : -1));
     std::vector<int64_t> shape(leading, 1);
     shape.insert(shape.end(), output.shape.begin(), output.shape.end());
     return plan::CreateOutput(builder, static_cast<uint8_t>(output.dtype),
                               builder.CreateVector(shape),
                               output.shape.elements(),
                               builder.CreateVector(boxes), output.kernel,
-                              builder.CreateVector(scales), encoding, isScales);
+                              builder.CreateVector(scales), encoding,
+                              role == Role::Scales, role == Role::TensorScale);
   }
 
   /// A torch_dist chunk has the layer and expert axes of its key in front.

@@ -34,8 +34,8 @@ struct TargetFile {
 
 /// One stored tensor of each instance of a class.
 struct PlacedOutput {
-  uint32_t index = 0;    ///< into FusedClass::outputs
-  bool isScales = false; ///< of the output before, which is encoded
+  uint32_t index = 0;       ///< into FusedClass::outputs
+  Role role = Role::Values; ///< what of that output
 
   friend bool operator==(const PlacedOutput &, const PlacedOutput &) = default;
 };
@@ -46,8 +46,8 @@ struct PlacedOutput {
 struct PlacedClass {
   std::vector<PlacedOutput> outputs;
   std::vector<uint32_t> items; ///< instances x outputs
-  /// instances x originals: codes and scales of each of FusedClass::outputs
-  /// that has them.
+  /// instances x originals: codes, scales and perhaps a tensor scale of each of
+  /// FusedClass::outputs that has them.
   std::vector<SourceRef> originals;
 };
 

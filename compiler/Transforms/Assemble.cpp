@@ -19,7 +19,7 @@ void assemble(OperandOp operand) {
     auto part = cast<PartAttr>(attribute);
     values.push_back(builder.create<OperandOp>(
         operand.getLoc(), whole.clone(part.getShape()), operand.getSide(),
-        operand.getOrdinal(), false, builder.getI64IntegerAttr(index),
+        operand.getOrdinal(), false, false, builder.getI64IntegerAttr(index),
         ArrayAttr()));
   }
   Value gathered = builder.create<GatherOp>(operand.getLoc(), whole, values,

@@ -14,11 +14,13 @@ namespace {
 
 using namespace map;
 
-/// The bits of the constant operand of an f32 operation.
-std::string constantOf(Operation &op) {
+/// The bits of the constant operand of an f32 operation, or what else it is.
+std::string factorOf(Operation &op) {
   auto constant = op.getOperand(1).getDefiningOp<arith::ConstantOp>();
-  if (!constant)
-    return "scale";
+  if (!constant) {
+    auto argument = dyn_cast<BlockArgument>(op.getOperand(1));
+    return argument && argument.getArgNumber() == 2 ? "tensorscale" : "scale";
+  }
   APFloat value = cast<FloatAttr>(constant.getValue()).getValue();
   return llvm::utohexstr(value.bitcastToAPInt().getZExtValue());
 }
@@ -37,9 +39,11 @@ std::string symbolOf(FusedOp fused) {
       out << (ofScale ? "_scale" : "_") << convert.getResult().getType()
           << (convert.getExact() ? "_exact" : "");
     } else if (isa<arith::MulFOp>(op)) {
-      out << "_mul_" << constantOf(op);
+      out << "_mul_" << factorOf(op);
+    } else if (isa<arith::DivFOp>(op)) {
+      out << "_div_" << factorOf(op);
     } else if (isa<arith::AddFOp>(op)) {
-      out << "_add_" << constantOf(op);
+      out << "_add_" << factorOf(op);
     }
   }
   if (body.getNumArguments() > 1)

@@ -23,8 +23,9 @@ APFloat rounded(APFloat number, const llvm::fltSemantics &semantics) {
 /// The value of a chain while its body is written; arithmetic is in f32.
 class BodyWriter {
 public:
-  BodyWriter(OpBuilder &builder, Location location, Value element)
-      : current(element), builder(builder), location(location) {}
+  BodyWriter(OpBuilder &builder, Location location, Block &body)
+      : current(body.getArgument(0)), builder(builder), location(location),
+        body(body) {}
 
   Value current;
 
@@ -38,14 +39,16 @@ public:
         builder.create<ConvertOp>(location, type, current, exact && !widens);
   }
 
-  void run(const ElementStep &step, Value scale) {
+  void run(const ElementStep &step) {
     if (step.kind == ElementStep::Cast)
       return convertTo(step.type, step.exact);
     convertTo(builder.getF32Type());
     if (step.kind == ElementStep::Dequant) {
       Value codes = current;
-      current = scale;
+      current = body.getArgument(1);
       convertTo(builder.getF32Type());
+      if (body.getNumArguments() > 2)
+        applyTensorScale(step.divides);
       current = builder.create<arith::MulFOp>(location, codes, current);
       return;
     }
@@ -59,8 +62,18 @@ public:
   }
 
 private:
+  /// Before the codes are multiplied: the formats' programs round here.
+  void applyTensorScale(bool divides) {
+    Value tensorScale = body.getArgument(2);
+    if (divides)
+      current = builder.create<arith::DivFOp>(location, current, tensorScale);
+    else
+      current = builder.create<arith::MulFOp>(location, current, tensorScale);
+  }
+
   OpBuilder &builder;
   Location location;
+  Block &body;
 };
 
 } // namespace
@@ -68,8 +81,8 @@ private:
 std::optional<ElementStep> stepOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<ElementStep>>(op)
       .Case([](DequantOp dequant) {
-        return ElementStep{ElementStep::Dequant,
-                           elementOf(dequant.getResult())};
+        return ElementStep{ElementStep::Dequant, elementOf(dequant.getResult()),
+                           false, 0, dequant.getDivides()};
       })
       .Case([](CastOp cast) {
         return ElementStep{ElementStep::Cast, elementOf(cast.getResult()),
@@ -106,10 +119,10 @@ uint64_t foldConstant(uint64_t bits, Type from, const ElementStep &step) {
 }
 
 void buildBody(OpBuilder &builder, Location location,
-               ArrayRef<ElementStep> steps, Value element, Value scale) {
-  BodyWriter writer(builder, location, element);
+               ArrayRef<ElementStep> steps, Block &body) {
+  BodyWriter writer(builder, location, body);
   for (const ElementStep &step : steps)
-    writer.run(step, scale);
+    writer.run(step);
   builder.create<ReturnOp>(location, writer.current);
 }
 

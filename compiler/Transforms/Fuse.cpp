@@ -21,7 +21,7 @@ using namespace map;
 
 /// A stored tensor and what happens to its elements on the way.
 struct Source {
-  Value weight, scales;
+  Value weight, scales, tensorScale;
   SmallVector<int64_t> block;
   SmallVector<ElementStep> steps;
 
@@ -31,8 +31,9 @@ struct Source {
                    : Type();
     };
     return element(weight) == element(other.weight) &&
-           element(scales) == element(other.scales) && steps == other.steps &&
-           block == other.block;
+           element(scales) == element(other.scales) &&
+           element(tensorScale) == element(other.tensorScale) &&
+           steps == other.steps && block == other.block;
   }
 };
 
@@ -62,7 +63,7 @@ private:
 
   std::optional<BoxMap> compute(Operation *op) {
     if (auto operand = dyn_cast<OperandOp>(op)) {
-      sources.push_back({operand.getResult(), {}, {}, {}});
+      sources.push_back({operand.getResult(), {}, {}, {}, {}});
       return identityMap(operand.getResult().getType().getNumElements(),
                          sources.size() - 1);
     }
@@ -113,6 +114,7 @@ private:
         source.steps.push_back(step);
         if (dequant) {
           source.scales = dequant.getScales();
+          source.tensorScale = dequant.getTensorScale();
           source.block.assign(dequant.getBlock().begin(),
                               dequant.getBlock().end());
         }
@@ -148,7 +150,7 @@ public:
     auto block = scales.empty() ? DenseI64ArrayAttr()
                                 : builder.getDenseI64ArrayAttr(first->block);
     auto fused = builder.create<FusedOp>(
-        value.getLoc(), value.getType(), inputs, scales,
+        value.getLoc(), value.getType(), inputs, scales, tensorScales,
         builder.getArrayAttr(boxes), block, StringAttr());
     if (first && !first->steps.empty())
       writeBody(fused);
@@ -178,6 +180,8 @@ private:
       inputs.push_back(input.weight);
       if (input.scales)
         scales.push_back(input.scales);
+      if (input.tensorScale)
+        tensorScales.push_back(input.tensorScale);
     }
     for (Box &box : map.boxes)
       if (box.input >= 0)
@@ -214,16 +218,15 @@ private:
       return cast<RankedTensorType>(value.getType()).getElementType();
     };
     Block *body = builder.createBlock(&fused.getBody());
-    Value element = body->addArgument(elementOf(inputs[0]), fused.getLoc());
-    Value scale = scales.empty()
-                      ? Value()
-                      : body->addArgument(elementOf(scales[0]), fused.getLoc());
-    buildBody(builder, fused.getLoc(), first->steps, element, scale);
+    for (const SmallVector<Value> &tensors : {inputs, scales, tensorScales})
+      if (!tensors.empty())
+        body->addArgument(elementOf(tensors[0]), fused.getLoc());
+    buildBody(builder, fused.getLoc(), first->steps, *body);
   }
 
   OpBuilder &builder;
   Composer &composer;
-  SmallVector<Value> inputs, scales;
+  SmallVector<Value> inputs, scales, tensorScales;
   const Source *first = nullptr;
 };
 

@@ -270,7 +270,7 @@ TEST(CompileClasses, DequantisedBoxesKeepRowsApart) {
   ASSERT_TRUE(second.scales.at(0));
   EXPECT_EQ(second.scales[0]->columns, 130);
   EXPECT_EQ(second.scales[0]->scaleColumns, 2);
-  EXPECT_TRUE(fused.inputs.at(second.scales[0]->input).isScale);
+  EXPECT_TRUE(fused.inputs.at(second.scales[0]->input).role == Role::Scales);
 }
 
 TEST(CompileClasses, SidesOfUnequalShape) {

@@ -74,6 +74,20 @@ TEST(GpuKernel, NaNsTakeOneInstructionWhereThereIsOne) {
   }
 }
 
+TEST(GpuKernel, ATensorScaleIsAppliedToTheScale) {
+  for (TensorScale level : {TensorScale::Multiplies, TensorScale::Divides}) {
+    Rule rule = dequantRule(DType::F4_E2M1, DType::F8_E4M3, DType::BF16);
+    rule.type.hf[0].scale->tensor = level;
+    TensorProgram program = compile(rule);
+    for (const DeviceModule &module : program.deviceModules) {
+      std::string vectors = entryOf(module, program.kernels[0]);
+      ASSERT_FALSE(vectors.empty());
+      EXPECT_EQ(holds(vectors, "div.rn.f32"), level == TensorScale::Divides);
+      EXPECT_FALSE(holds(vectors, "fma.")) << "products are rounded";
+    }
+  }
+}
+
 TEST(GpuKernel, WideningNeedsOneModule) {
   TensorProgram program = compile(
       copyRule({4, 4}, dsl::ShardKind::Replicated, DType::F32, DType::BF16));
@@ -113,6 +127,10 @@ TEST(GpuKernel, EveryModuleIsAssembled) {
   for (DType to : {DType::BF16, DType::F16, DType::F32}) {
     for (DType codes : {DType::F8_E4M3, DType::F4_E2M1, DType::I4})
       rules.push_back(dequantRule(codes, DType::F8_E8M0, to));
+    for (TensorScale level : {TensorScale::Multiplies, TensorScale::Divides}) {
+      rules.push_back(dequantRule(DType::F4_E2M1, DType::F8_E4M3, to));
+      rules.back().type.hf[0].scale->tensor = level;
+    }
     for (DType from : {DType::BF16, DType::F16, DType::F32})
       if (from != to)
         for (bool exact : {false, true}) {

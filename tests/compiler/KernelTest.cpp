@@ -22,6 +22,7 @@ struct Geometry {
   int64_t row0 = 0, column0 = 0;
   int64_t scaleColumns = 1, blockRows = 128, blockColumns = 128;
   int64_t sourcePhase = 0;
+  int64_t tensorScaleBits = 0;
 };
 
 /// Compiles one class and gives its only kernel.
@@ -42,7 +43,7 @@ public:
   template <typename S, typename C, typename T>
   int64_t run(const std::vector<S> &source, const std::vector<C> &scales,
               std::vector<T> &target, const Geometry &geometry) const {
-    int64_t fields[12];
+    int64_t fields[13];
     static_assert(sizeof(fields) == sizeof(geometry));
     std::memcpy(fields, &geometry, sizeof(fields));
     return call(source.data(), scales.data(), target.data(), fields);
@@ -280,6 +281,48 @@ TEST(Kernel, PackedFP4WithEveryExponent) {
 
 TEST(Kernel, PackedI4WithEveryExponent) {
   comparePacked(DType::I4, kernels::decodeI4);
+}
+
+/// Every pair of codes under every E4M3 scale, which a tensor scale multiplies
+/// or divides before it multiplies the code.
+void compareTwoLevels(TensorScale level) {
+  Rule rule = copyRule({256, 512}, dsl::ShardKind::Replicated, DType::BF16,
+                       DType::F4_E2M1);
+  rule.type.hf[0].scale = BlockScale{DType::F8_E4M3, {256, 32}, 1, 16, level};
+  Kernel kernel(rule);
+  std::vector<uint8_t> codes(256 * 256), scales(256 * 32);
+  for (size_t i = 0; i != codes.size(); ++i)
+    codes[i] = i % 256;
+  for (size_t i = 0; i != scales.size(); ++i)
+    scales[i] = i / 32;
+  std::vector<uint16_t> target(256 * 512);
+  for (float tensorScale : {1.0f, 0.0123f, 3.7e-5f, 1e-38f, 1e30f, 2688.0f}) {
+    Geometry geometry{.rows = 256,
+                      .columns = 512,
+                      .sourceRow = 512,
+                      .targetRow = 512,
+                      .scaleColumns = 32,
+                      .blockRows = 1,
+                      .blockColumns = 16,
+                      .tensorScaleBits = std::bit_cast<uint32_t>(tensorScale)};
+    EXPECT_EQ(kernel.run(codes, scales, target, geometry), -1);
+    for (size_t i = 0; i != target.size(); ++i) {
+      float scale = kernels::decodeE4M3(i / 512);
+      scale = level == TensorScale::Divides ? scale / tensorScale
+                                            : scale * tensorScale;
+      uint8_t pair = codes[i / 2];
+      ASSERT_EQ(target[i],
+                kernels::encodeBF16(
+                    kernels::decodeE2M1(i % 2 ? pair >> 4 : pair & 15) * scale))
+          << kernel.symbol << ", element " << i << ", tensor scale "
+          << tensorScale;
+    }
+  }
+}
+
+TEST(Kernel, ScalesOfTwoLevels) {
+  compareTwoLevels(TensorScale::Multiplies);
+  compareTwoLevels(TensorScale::Divides);
 }
 
 TEST(Kernel, ScalesInBF16) {

@@ -33,7 +33,7 @@ Fixture::Fixture() {
     int from = 0, to = 0;
     std::istringstream note(plan->notes()->Get(index)->str());
     note >> from >> to >> kernel.scale >> kernel.exact >> kernel.added >>
-        kernel.factor;
+        kernel.factor >> kernel.tensor;
     kernel.name = plan->kernels()->Get(index)->symbol()->str();
     kernel.from = static_cast<DType>(from);
     kernel.to = static_cast<DType>(to);

@@ -15,6 +15,7 @@ struct KernelCase {
   int scale = -1; ///< dtype, -1: none
   bool exact = false;
   float added = 0, factor = 1;
+  int tensor = 0; ///< the tensor scale multiplies (1) or divides (2) scales
 
   KernelFormat format() const;
 };

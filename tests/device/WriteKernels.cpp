@@ -10,12 +10,14 @@ namespace mbc::compiler::test {
 namespace {
 
 /// What a kernel does, as a line of the plan's notes: the dtypes as numbers,
-/// -1 for none, and the constant that is added or multiplied.
+/// -1 for none, the constant that is added or multiplied, and what the tensor
+/// scale does.
 struct Case {
   DType from, to;
   int scale = -1;
   bool exact = false;
   float added = 0, factor = 1;
+  TensorScale tensor = TensorScale::None;
 };
 
 std::vector<Case> allCases() {
@@ -32,6 +34,12 @@ std::vector<Case> allCases() {
     for (DType to : floats)
       for (DType scale : {DType::F32, DType::BF16, DType::F16, DType::F8_E8M0})
         cases.push_back({from, to, static_cast<int>(scale)});
+  for (DType to : floats)
+    for (TensorScale level : {TensorScale::Multiplies, TensorScale::Divides})
+      cases.push_back({.from = DType::F4_E2M1,
+                       .to = to,
+                       .scale = static_cast<int>(DType::F8_E4M3),
+                       .tensor = level});
   for (DType type : floats) {
     cases.push_back({.from = type, .to = type, .added = 1});
     cases.push_back({.from = type, .to = type, .factor = 0.3f});
@@ -50,7 +58,8 @@ Rule ruleOf(const Case &kind) {
     node = side.constant(dsl::OpKind::Scale, node, kind.factor);
   OperandType source = typed(shape, kind.from);
   if (kind.scale >= 0)
-    source.scale = BlockScale{static_cast<DType>(kind.scale), {4, 2}, 1, 128};
+    source.scale =
+        BlockScale{static_cast<DType>(kind.scale), {4, 2}, 1, 128, kind.tensor};
   Rule rule = makeRule(typed(shape, kind.to), {source}, std::move(side));
   rule.type.exactCasts = kind.exact;
   return rule;
@@ -87,10 +96,10 @@ int run(const char *path) {
   for (const Case &kind : allCases()) {
     rules.push_back(ruleOf(kind));
     classes.push_back(rules.back().type);
-    notes.push_back(fmt::format("{} {} {} {} {} {}",
-                                static_cast<int>(kind.from),
-                                static_cast<int>(kind.to), kind.scale,
-                                kind.exact ? 1 : 0, kind.added, kind.factor));
+    notes.push_back(
+        fmt::format("{} {} {} {} {} {} {}", static_cast<int>(kind.from),
+                    static_cast<int>(kind.to), kind.scale, kind.exact ? 1 : 0,
+                    kind.added, kind.factor, static_cast<int>(kind.tensor)));
   }
   dsl::Diagnostics diagnostics;
   auto program = compileClasses(classes, Direction::Import, {}, diagnostics);

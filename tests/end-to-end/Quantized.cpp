@@ -46,6 +46,8 @@ float codeAt(const Tensor &codes, int64_t at) {
 float scaleAt(const Tensor &scales, int64_t at) {
   if (scales.dtype == "U8" || scales.dtype == "F8_E8M0")
     return std::ldexp(1.0F, byteAt(scales, at) - 127);
+  if (scales.dtype == "F8_E4M3")
+    return fromE4m3(byteAt(scales, at));
   uint32_t bits = 0;
   if (scales.dtype == "F32") {
     std::memcpy(&bits, scales.bytes.data() + 4 * at, 4);
@@ -87,15 +89,27 @@ int64_t scaleIndex(const Tensor &scales, int64_t row, int64_t column,
   return row / 128 * scales.shape.back() + column / 128;
 }
 
-Tensor valuesOf(const Tensor &codes, const Tensor &scales, Extents shape) {
+/// A scale under the tensor scale of NVFP4, if there is one.
+struct SecondLevel {
+  std::optional<float> multiplier, divisor;
+
+  float of(float scale) const {
+    return multiplier ? scale * *multiplier
+           : divisor  ? scale / *divisor
+                      : scale;
+  }
+};
+
+Tensor valuesOf(const Tensor &codes, const Tensor &scales,
+                const SecondLevel &second, Extents shape) {
   const int64_t columns = shape.back(), rows = elementsOf(shape) / columns;
   Tensor result{"BF16", std::move(shape), {}};
   result.bytes.resize(static_cast<size_t>(rows * columns * 2));
   for (int64_t i = 0; i != rows; ++i)
     for (int64_t j = 0; j != columns; ++j) {
-      const uint16_t value =
-          toBf16(codeAt(codes, i * columns + j) *
-                 scaleAt(scales, scaleIndex(scales, i, j, rows, columns)));
+      const uint16_t value = toBf16(
+          codeAt(codes, i * columns + j) *
+          second.of(scaleAt(scales, scaleIndex(scales, i, j, rows, columns))));
       std::memcpy(result.bytes.data() + 2 * (i * columns + j), &value, 2);
     }
   return result;
@@ -112,8 +126,16 @@ std::optional<std::string> withoutEnd(const std::string &name,
 void replace(Tensors &tensors, const std::string &scaleName) {
   auto put = [&](const std::string &values, const std::string &codes,
                  Extents shape) {
-    Tensor made = valuesOf(tensors.at(codes), tensors.at(scaleName), shape);
+    SecondLevel second;
+    if (auto one = tensors.find(values + "_scale_2"); one != tensors.end())
+      second.multiplier = scaleAt(one->second, 0);
+    if (auto one = tensors.find(values + "_global_scale"); one != tensors.end())
+      second.divisor = scaleAt(one->second, 0);
+    Tensor made =
+        valuesOf(tensors.at(codes), tensors.at(scaleName), second, shape);
     tensors.erase(codes);
+    tensors.erase(values + "_scale_2");
+    tensors.erase(values + "_global_scale");
     tensors.erase(scaleName);
     tensors.erase(values + "_shape");
     tensors[values] = std::move(made);
@@ -238,6 +260,48 @@ Encoded mxfp4(const Tensor &values) {
     for (int64_t at : group) {
       const float quotient = bf16At(values, at) / std::ldexp(1.0F, exponent);
       const int code = nearestCode(std::abs(quotient), 7, fromE2m1, false) |
+                       (quotient < 0 ? 8 : 0);
+      made.codes.bytes[at / 2] |= static_cast<std::byte>(code << at % 2 * 4);
+    }
+  });
+  return made;
+}
+
+float largestMagnitude(const Tensor &values) {
+  float largest = 0;
+  for (int64_t at = 0; at != elementsOf(values.shape); ++at)
+    largest = std::max(largest, std::abs(bf16At(values, at)));
+  return largest;
+}
+
+Encoded nvfp4(const Tensor &values, float largest, bool divides) {
+  const int64_t columns = values.shape.back(),
+                rows = elementsOf(values.shape) / columns;
+  Encoded made;
+  made.codes = {"U8", values.shape, {}};
+  made.codes.shape.back() /= 2;
+  made.codes.bytes.resize(static_cast<size_t>(rows * columns / 2));
+  made.scales = {"F8_E4M3", values.shape, {}};
+  made.scales.shape.back() /= 16;
+  const float one = divides ? 2688.0F / largest : largest / 2688.0F;
+  made.tensorScale = {"F32", divides ? Extents{1} : Extents{}, {}};
+  const auto *bytes = reinterpret_cast<const std::byte *>(&one);
+  made.tensorScale.bytes.assign(bytes, bytes + 4);
+  forEachBlock(rows, columns, 1, 16, [&](const auto &group) {
+    const float most = largestOf(values, group);
+    float scale = divides     ? one * (most / 6.0F)
+                  : most == 0 ? 1.0F
+                              : std::max(most / (6.0F * one), 0.001953125F);
+    uint8_t stored = nearestCode(
+        scale, 0x7E, [](int c) { return fromE4m3(c); }, true);
+    if (divides && stored == 0)
+      stored = 0x20; // 1/8
+    made.scales.bytes.push_back(static_cast<std::byte>(stored));
+    const float divisor =
+        divides ? fromE4m3(stored) / one : fromE4m3(stored) * one;
+    for (int64_t at : group) {
+      const float quotient = bf16At(values, at) / divisor;
+      const int code = nearestCode(std::abs(quotient), 7, fromE2m1, true) |
                        (quotient < 0 ? 8 : 0);
       made.codes.bytes[at / 2] |= static_cast<std::byte>(code << at % 2 * 4);
     }

@@ -122,6 +122,75 @@ TEST_F(QuantizedCases, OneScaleForEachPieceOfAParameter) {
   }
 }
 
+// Half and one under a scale of 1.5, which a tensor scale of 1/4 multiplies or
+// one of 4 divides.
+TEST_F(QuantizedCases, ScalesOfTwoLevels) {
+  for (bool divides : {false, true}) {
+    HfModel model = fixture("llama");
+    const Extents shape = model.at(projection).shape;
+    ASSERT_EQ(shape[1] % 16, 0);
+    model.erase(projection);
+    const std::string codes = projection + (divides ? "_packed" : "");
+    model.add(codes, "U8", {shape[0], shape[1] / 2});
+    setCodes(model, codes, "U8", 0x21); // 0.5, 1.0
+    model.add(projection + "_scale", "F8_E4M3", {shape[0], shape[1] / 16});
+    setCodes(model, projection + "_scale", "F8_E4M3", 0x3C); // 1.5
+    const std::string one =
+        projection + (divides ? "_global_scale" : "_scale_2");
+    model.add(one, "F32", divides ? Extents{1} : Extents{});
+    model.contents[one] = floats({divides ? 4.0F : 0.25F}, "F32");
+    model.add("model.layers.0.self_attn.o_proj.input_scale", "F32", {});
+    const Outcome outcome = convert(model, {"--tp", "2"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.err.contains("1 scales of activations are left out"))
+        << outcome.err;
+    const std::vector<float> found = values(linear);
+    ASSERT_EQ(found.size(), static_cast<size_t>(shape[0] * shape[1]));
+    for (size_t at = 0; at != found.size(); ++at)
+      ASSERT_EQ(found[at], at % 2 ? 0.375F : 0.1875F) << at;
+  }
+}
+
+// What config.json says of weights and headers deny; each by file and numbers.
+TEST_F(QuantizedCases, ConfigJsonAgainstTheHeaders) {
+  const std::string first =
+      "language_model.model.layers.1.mlp.experts.0.gate_proj.weight";
+  auto refusal = [&](const char *field, const Json &value) {
+    HfModel model = fixture("kimi_k25_int4");
+    Json &config = model.config["text_config"].contains("quantization_config")
+                       ? model.config["text_config"]
+                       : model.config;
+    config["quantization_config"]["config_groups"]["group_0"]["weights"]
+          [field] = value;
+    const Outcome outcome = convert(model);
+    EXPECT_EQ(outcome.status, 1) << field;
+    EXPECT_TRUE(outcome.err.contains("config.json: quantization_config "
+                                     "declares"))
+        << outcome.err;
+    EXPECT_TRUE(outcome.err.contains(first)) << outcome.err;
+    EXPECT_FALSE(outcome.err.contains("is read by no rule")) << outcome.err;
+    EXPECT_TRUE(outcome.err.contains("correct config.json")) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_TRUE(refusal("num_bits", 8).contains("num_bits 8 of weights"));
+  EXPECT_TRUE(refusal("symmetric", false).contains("symmetric: false"));
+  EXPECT_TRUE(refusal("actorder", "group").contains("actorder group"));
+  EXPECT_TRUE(refusal("strategy", "channel").contains("strategy channel"));
+  EXPECT_TRUE(refusal("group_size", 16).contains("group_size 16"));
+}
+
+TEST_F(QuantizedCases, OtherFloatsOfEightBitsAreNamed) {
+  HfModel model = fixture("llama");
+  setCodes(model, projection, "F8_E5M2", 0x38);
+  model.add(projection + "_scale", "F32", {});
+  const Outcome outcome = convert(model);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.contains(projection +
+                                   " is F8_E5M2 [112, 96]: of the 8-bit floats "
+                                   "mbc reads F8_E4M3"))
+      << outcome.err;
+}
+
 // Codes that have lost their scales are no numbers.
 TEST_F(QuantizedCases, WeightsInIntegersAreRefused) {
   HfModel model = fixture("deepseek_v4_mxfp4");

@@ -294,6 +294,191 @@ TEST_F(QuantizedTargets, MXFP4WithAnIgnoreList) {
   EXPECT_EQ(mbc({"check", scratch_ / "back"}).status, 0);
 }
 
+/// Weights of attention and MLP by what Megatron holds in one parameter, which
+/// share a tensor scale.
+std::vector<std::vector<std::string>> jointProjections(const Tensors &tensors) {
+  std::map<std::string, std::vector<std::string>> joint;
+  for (const auto &[name, tensor] : tensors) {
+    if (!name.ends_with("_proj.weight"))
+      continue;
+    std::string key = name;
+    for (const char *piece : {"q_proj", "k_proj", "v_proj", "gate_proj"})
+      if (size_t at = key.find(piece); at != key.npos)
+        key.replace(at, std::string(piece).size(),
+                    std::string(piece) == "gate_proj" ? "up_proj" : "qkv");
+    joint[key].push_back(name);
+  }
+  std::vector<std::vector<std::string>> groups;
+  for (auto &[key, names] : joint)
+    groups.push_back(std::move(names));
+  return groups;
+}
+
+/// The tensors with projections in NVFP4, under the names of ModelOpt or of
+/// compressed-tensors.
+Tensors inNvfp4(const Tensors &plain, bool divides) {
+  Tensors result = plain;
+  for (const auto &group : jointProjections(plain)) {
+    float largest = 0;
+    for (const std::string &name : group)
+      largest = std::max(largest, largestMagnitude(plain.at(name)));
+    for (const std::string &name : group) {
+      Encoded encoded = nvfp4(plain.at(name), largest, divides);
+      result.erase(name);
+      result[name + (divides ? "_packed" : "")] = encoded.codes;
+      result[name + "_scale"] = encoded.scales;
+      result[name + (divides ? "_global_scale" : "_scale_2")] =
+          encoded.tensorScale;
+    }
+  }
+  return result;
+}
+
+/// A llama in NVFP4, with scales of activations.
+HfModel nvfp4Model(bool divides) {
+  HfModel model = fixture("llama");
+  for (const auto &[name, tensor] : inNvfp4(model.tensors(), divides)) {
+    bool isNew = !name.ends_with(".weight") || tensor.dtype == "U8";
+    if (!isNew)
+      continue;
+    if (name.ends_with(".weight"))
+      model.erase(name);
+    model.add(name, tensor.dtype, tensor.shape);
+    model.contents[name] = tensor.bytes;
+  }
+  for (const auto &group : jointProjections(fixture("llama").tensors()))
+    for (std::string name : group) {
+      if (divides)
+        model.erase(name);
+      name.replace(name.rfind("weight"), 6,
+                   divides ? "input_global_scale" : "input_scale");
+      model.add(name, "F32", divides ? Extents{1} : Extents{});
+    }
+  model.config["quantization_config"] = {
+      {"quant_method", divides ? "compressed-tensors" : "modelopt"},
+      {"config_groups",
+       {{"group_0",
+         {{"weights",
+           {{"num_bits", 4}, {"type", "float"}, {"group_size", 16}}}}}}}};
+  return model;
+}
+
+TEST_F(QuantizedTargets, NVFP4ComesBackWithTheScalesOfActivations) {
+  for (bool divides : {false, true}) {
+    const HfModel model = nvfp4Model(divides);
+    ASSERT_EQ(import(model, {"--quant", "keep", "--tp", "2"}).status, 0);
+    const Outcome out = exportWith("keep");
+    ASSERT_EQ(out.status, 0) << out.err;
+    EXPECT_EQ(difference(quantizedExportOf(model), back()), "") << divides;
+    EXPECT_TRUE(out.err.contains("21 as they were imported, 0 quantised anew"))
+        << out.err;
+    EXPECT_EQ(readText(scratch_ / "back/config.json"),
+              readText(scratch_ / "hf/config.json"));
+  }
+}
+
+// One value changes: the whole tensor is quantised anew, since the tensor scale
+// may be another one; the rest is as it was.
+TEST_F(QuantizedTargets, ATrainedWeightInNVFP4IsQuantisedAnew) {
+  for (bool divides : {false, true}) {
+    const HfModel model = nvfp4Model(divides);
+    ASSERT_EQ(import(model, {"--quant", "keep", "--format", "torch"}).status,
+              0);
+    const std::string trained = "\xC0\x3F"; // 1.5 in BF16
+    change("decoder.layers.1.self_attention.linear_proj.weight", 5, trained);
+    const Outcome out = exportWith("keep");
+    ASSERT_EQ(out.status, 0) << out.err;
+    EXPECT_TRUE(out.err.contains("20 as they were imported, 1 quantised anew"))
+        << out.err;
+    const std::string name = "model.layers.1.self_attn.o_proj.weight";
+    Tensor values = withValues(model.tensors()).at(name);
+    std::memcpy(values.bytes.data() + 10, trained.data(), 2);
+    const Encoded anew = nvfp4(values, largestMagnitude(values), divides);
+    Tensors expected = quantizedExportOf(model);
+    expected[name + (divides ? "_packed" : "")] = anew.codes;
+    expected[name + "_scale"] = anew.scales;
+    expected[name + (divides ? "_global_scale" : "_scale_2")] =
+        anew.tensorScale;
+    EXPECT_EQ(difference(expected, back()), "") << divides;
+  }
+}
+
+TEST_F(QuantizedTargets, NVFP4OfAModelThatWasNotQuantised) {
+  const HfModel model = fixture("llama");
+  ASSERT_EQ(import(model, {"--tp", "2"}).status, 0);
+  const Outcome out = exportWith("nvfp4");
+  ASSERT_EQ(out.status, 0) << out.err;
+  EXPECT_EQ(difference(inNvfp4(quantizedExportOf(model), false), back()), "");
+  const Json written = Json::parse(
+      readText(scratch_ / "back/config.json"))["quantization_config"];
+  EXPECT_EQ(written["quant_method"], "modelopt");
+  EXPECT_EQ(written["quant_algo"], "W4A16_NVFP4");
+  EXPECT_EQ(written["config_groups"]["group_0"]["weights"]["group_size"], 16);
+  const Json file =
+      Json::parse(readText(scratch_ / "back/hf_quant_config.json"));
+  EXPECT_EQ(file["quantization"]["quant_algo"], "W4A16_NVFP4");
+  EXPECT_EQ(file["quantization"]["group_size"], 16);
+  EXPECT_EQ(file["quantization"]["exclude_modules"], written["ignore"]);
+  EXPECT_EQ(written["ignore"], Json({"lm_head", "model.embed_tokens"}));
+  EXPECT_EQ(mbc({"check", scratch_ / "back"}).status, 0);
+  // A tensor is one unit of work, however small the buffers are.
+  const Tensors large = back();
+  ASSERT_EQ(exportWith("nvfp4", {"--memory", "512KiB"}).status, 0);
+  EXPECT_EQ(difference(large, back()), "");
+  const Outcome refused = exportWith("nvfp4", {"--memory", "40KiB"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(refused.err.contains("give more --memory")) << refused.err;
+}
+
+// Names, and what a tensor scale does, are those of the import.
+TEST_F(QuantizedTargets, NVFP4OfWhatWasNVFP4) {
+  for (bool divides : {false, true}) {
+    const HfModel model = nvfp4Model(divides);
+    ASSERT_EQ(import(model).status, 0);
+    const Outcome out = exportWith("nvfp4");
+    ASSERT_EQ(out.status, 0) << out.err;
+    Tensors plain = withValues(model.tensors());
+    std::erase_if(plain, [](const auto &entry) {
+      return entry.first.ends_with("input_scale") ||
+             entry.first.ends_with("input_global_scale");
+    });
+    EXPECT_EQ(difference(inNvfp4(plain, divides), back()), "") << divides;
+    const Json written = Json::parse(
+        readText(scratch_ / "back/config.json"))["quantization_config"];
+    EXPECT_EQ(written["quant_method"],
+              divides ? "compressed-tensors" : "modelopt");
+    EXPECT_EQ(std::filesystem::exists(scratch_ / "back/hf_quant_config.json"),
+              !divides);
+    EXPECT_EQ(mbc({"check", scratch_ / "back"}).status, 0);
+  }
+}
+
+// A tensor scale of infinity would spoil the whole tensor.
+TEST_F(QuantizedTargets, NVFP4OfInfinityIsRefused) {
+  const HfModel model = fixture("llama");
+  ASSERT_EQ(import(model, {"--format", "torch"}).status, 0);
+  change("decoder.layers.1.self_attention.linear_proj.weight", 5, "\x80\x7F");
+  const Outcome out = exportWith("nvfp4");
+  EXPECT_EQ(out.status, 1);
+  EXPECT_TRUE(out.err.contains("model.layers.1.self_attn.o_proj.weight"))
+      << out.err;
+  EXPECT_TRUE(out.err.contains("infinity or NaN")) << out.err;
+}
+
+// The file that repeats quantization_config goes with it.
+TEST_F(QuantizedTargets, WithoutQuantisationModelOptsFileGoes) {
+  const HfModel model = nvfp4Model(false);
+  for (const char *folder : {"hf", "mg"})
+    std::filesystem::remove_all(scratch_ / folder);
+  model.write(scratch_ / "hf");
+  writeText(scratch_ / "hf/hf_quant_config.json", "{}");
+  ASSERT_EQ(mbc({"convert", scratch_ / "hf", scratch_ / "mg"}).status, 0);
+  ASSERT_EQ(exportWith("none").status, 0);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "back/hf_quant_config.json"));
+  EXPECT_FALSE(
+      readText(scratch_ / "back/config.json").contains("quantization_config"));
+}
+
 TEST_F(QuantizedTargets, WhatDoesNotFitIsRefusedBeforeAnythingIsRead) {
   ASSERT_EQ(import(fixture("llama")).status, 0);
   Outcome out = exportWith("mxfp4");

@@ -36,7 +36,9 @@ const std::byte *bytesOf(const std::vector<Word> &words) {
 }
 
 size_t scaleBytes(const BlockFormat &format) {
-  return format.scale == Number::F32 ? 4 : format.scale == Number::E8M0 ? 1 : 2;
+  return format.scale == Number::F32                                    ? 4
+         : format.scale == Number::E8M0 || format.scale == Number::E4M3 ? 1
+                                                                        : 2;
 }
 
 int64_t stripes(const BlockFormat &format, int64_t rows) {
@@ -88,6 +90,8 @@ Scale scaleFor(const BlockFormat &format, float amax) {
     return {scale, bytesOfOne(encodeBF16(scale))};
   case Number::E8M0:
     return {decodeE8M0(encodeE8M0(scale)), bytesOfOne(encodeE8M0(scale))};
+  case Number::E4M3: // of NVFP4, below
+    break;
   }
   return {};
 }
@@ -240,6 +244,121 @@ TEST(BlockQuantization, NaNInABlock) {
       coded(formatOf(Codes::E4M3, Number::F32, 32, 1, 32), values);
   EXPECT_EQ(std::to_integer<int>(made.codes[5]) & 0x7F, 0x7F);
   EXPECT_EQ(std::to_integer<int>(made.codes[6]), 0x40);
+}
+
+BlockFormat nvfp4(TensorScale level, int64_t columns) {
+  BlockFormat format = formatOf(Codes::E2M1, Number::E4M3, columns, 1, 16);
+  format.level = level;
+  return format;
+}
+
+/// A whole tensor by the formulas of ModelOpt (Multiplies) and
+/// compressed-tensors (Divides), one block and one element at a time.
+void expectNvfp4(TensorScale level, int64_t columns,
+                 const std::vector<float> &values) {
+  BlockFormat format = nvfp4(level, columns);
+  const bool divides = level == TensorScale::Divides;
+  const auto rows = static_cast<int64_t>(values.size()) / columns;
+  float most = 0;
+  for (float value : values)
+    most = std::fmax(most, std::fabs(value));
+  ASSERT_EQ(largestMagnitude(format, rows, bytesOf(values)), most);
+  const float one = divides ? most == 0 ? 1 : 2688 / most : most / 2688;
+  ASSERT_EQ(tensorScaleFor(level, most), one);
+  format.tensorScale = one;
+  const Coded made = coded(format, values);
+  for (size_t first = 0; first != values.size(); first += 16) {
+    float amax = 0;
+    for (size_t at = first; at != first + 16; ++at)
+      amax = std::fmax(amax, std::fabs(values[at]));
+    float scale = divides     ? one * (amax / 6)
+                  : amax == 0 ? 1
+                              : std::fmax(amax / (6 * one), 0x1p-9F);
+    uint8_t stored = encodeE4M3(scale);
+    if (divides && stored == 0)
+      stored = encodeE4M3(0.125F);
+    ASSERT_EQ(std::to_integer<int>(made.scales[first / 16]), stored) << first;
+    const float divisor =
+        divides ? decodeE4M3(stored) / one : decodeE4M3(stored) * one;
+    for (size_t at = first; at != first + 16; ++at)
+      ASSERT_EQ(codeAt(format, made, static_cast<int64_t>(at)),
+                encodeE2M1Even(values[at] / divisor))
+          << at << ": " << values[at];
+  }
+}
+
+TEST(BlockQuantization, ScalesOfTwoLevels) {
+  std::vector<float> bf16;
+  for (uint32_t bits = 0; bits != 0x10000; ++bits)
+    if (const float value = decodeBF16(bits);
+        std::isfinite(value) && std::fabs(value) < 1e4F)
+      bf16.push_back(value);
+  bf16.resize(bf16.size() / 64 * 64);
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<float> spread(64 * 300);
+  for (float &value : spread)
+    value = normal(random) * std::pow(10.0F, normal(random));
+  // The block's largest is 6 under a scale of 1: thresholds as they are.
+  std::vector<float> decided = decisive(Codes::E2M1, 7, 6);
+  decided.resize(64);
+  std::vector<float> blocks;
+  for (size_t at = 0; at != decided.size(); ++at) {
+    if (at % 15 == 0)
+      blocks.push_back(6);
+    blocks.push_back(decided[at]);
+  }
+  blocks.resize(128);
+  blocks[0] = 2688; // and of the tensor under 1
+  for (TensorScale level : {TensorScale::Multiplies, TensorScale::Divides})
+    for (const std::vector<float> &values :
+         {bf16, spread, blocks, std::vector<float>(64, 0)})
+      expectNvfp4(level, 64, values);
+}
+
+// By hand: the largest value is 6 times 448, so the tensor scale is 1; halves
+// go to the even code. The second block's scale is 1.
+TEST(BlockQuantization, NVFP4ThatAPersonKnows) {
+  std::vector<float> row(32, 0);
+  row[0] = -2688;
+  const float second[] = {6,    -6,    0.25F, 0.75F, -1.25F, 1.75F,
+                          2.5F, -3.5F, 5,     0.26F, -0.1F,  5.01F};
+  std::copy(std::begin(second), std::end(second), row.begin() + 16);
+  BlockFormat format = nvfp4(TensorScale::Multiplies, 32);
+  const Coded made = coded(format, row);
+  EXPECT_EQ(std::to_integer<int>(made.scales[0]), 0x7E); // 448
+  EXPECT_EQ(std::to_integer<int>(made.scales[1]), 0x38); // 1
+  const uint8_t bytes[] = {0x0F, 0,    0,    0,    0,    0,    0, 0,
+                           0xF7, 0x20, 0x4A, 0xE4, 0x16, 0x78, 0, 0};
+  for (size_t at = 0; at != 16; ++at)
+    EXPECT_EQ(std::to_integer<int>(made.codes[at]), bytes[at]) << at;
+}
+
+TEST(BlockQuantization, TwoLevelsStandForTheirValuesAlone) {
+  for (TensorScale level : {TensorScale::Multiplies, TensorScale::Divides}) {
+    BlockFormat format = nvfp4(level, 32);
+    format.value = Number::BF16;
+    format.tensorScale = 0.0123F;
+    std::vector<uint8_t> codes(16), scales = {0x31, 0x5B};
+    for (size_t at = 0; at != codes.size(); ++at)
+      codes[at] = static_cast<uint8_t>(at * 37 + 1);
+    std::vector<uint16_t> values;
+    for (int64_t at = 0; at != 32; ++at) {
+      const float stored = decodeE4M3(scales[at / 16]);
+      const float scale = level == TensorScale::Divides
+                              ? stored / format.tensorScale
+                              : stored * format.tensorScale;
+      values.push_back(
+          encodeBF16(decodeE2M1(codes[at / 2] >> at % 2 * 4 & 15) * scale));
+    }
+    const auto stand = [&] {
+      return standFor(format, 1, bytesOf(codes), bytesOf(scales),
+                      bytesOf(values));
+    };
+    EXPECT_TRUE(stand());
+    format.tensorScale = 0.0124F;
+    EXPECT_FALSE(stand());
+  }
 }
 
 // All codes under several scales, in each format of values; then each bit of a

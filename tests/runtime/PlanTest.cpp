@@ -124,6 +124,61 @@ TEST(Plan, RefusesEncodingsThatMakeNoSense) {
   }
 }
 
+/// A plan whose tensor of 2 x 32 elements leaves as codes with 2 x 2 scales
+/// under a tensor scale.
+PlanBuilder encodedInTwoLevels() {
+  PlanBuilder builder(plan::TargetFormat_Safetensors);
+  uint32_t source = builder.source(builder.sourceFile("w.bin", 128), 0);
+  uint32_t file = builder.targetFile("model.safetensors", 40);
+  std::vector<uint32_t> items = {
+      builder.item(file, builder.tensor("t", DType::U8, {2, 16}), 0),
+      builder.item(file, builder.tensor("s", DType::F8_E4M3, {2, 2}), 32),
+      builder.item(file, builder.tensor("o", DType::F32, {}), 36)};
+  std::vector<plan::OutputT> outputs;
+  outputs.push_back(output(DType::BF16, {2, 32}, {box(0, 0, 0, {{64, 1, 1}})}));
+  auto encoding = std::make_unique<plan::EncodingT>();
+  encoding->codes = static_cast<uint8_t>(DType::F4_E2M1);
+  encoding->scale = static_cast<uint8_t>(DType::F8_E4M3);
+  encoding->columns = 32;
+  encoding->block_rows = 1;
+  encoding->block_columns = 16;
+  encoding->level = static_cast<uint8_t>(TensorScale::Multiplies);
+  outputs.back().encoding = std::move(encoding);
+  outputs.push_back(output(DType::F8_E4M3, {2, 2}, {}));
+  outputs.back().is_scales = true;
+  outputs.push_back(output(DType::F32, {}, {}));
+  outputs.back().is_tensor_scale = true;
+  addClass(builder, classOf({input(DType::BF16, 64)}, std::move(outputs),
+                            {source}, items));
+  return builder;
+}
+
+TEST(Plan, RefusesTensorScalesThatMakeNoSense) {
+  auto whole = Plan::fromBytes(encodedInTwoLevels().bytes(), "p.mbc");
+  EXPECT_TRUE(whole) << whole.error().message;
+  using Damage = std::function<void(plan::ClassT &)>;
+  const std::vector<Damage> damages = {
+      [](auto &kind) { kind.outputs[0]->encoding->level = 0; },
+      [](auto &kind) { kind.outputs[0]->encoding->level = 3; },
+      [](auto &kind) {
+        kind.outputs[0]->encoding->scale = static_cast<uint8_t>(DType::F32);
+      },
+      [](auto &kind) { kind.outputs[0]->encoding->original_tensor_scale = 0; },
+      [](auto &kind) { kind.outputs[1]->is_tensor_scale = true; },
+      [](auto &kind) { kind.outputs[2]->is_tensor_scale = false; },
+      [](auto &kind) { kind.outputs[2]->is_scales = true; },
+      [](auto &kind) {
+        kind.outputs[2]->dtype = static_cast<uint8_t>(DType::I32);
+      },
+      [](auto &kind) { kind.outputs[2]->elements = 2; },
+      [](auto &kind) { std::swap(kind.outputs[1], kind.outputs[2]); }};
+  for (size_t i = 0; i != damages.size(); ++i) {
+    PlanBuilder builder = encodedInTwoLevels();
+    damages[i](*builder.plan.classes[0]);
+    EXPECT_FALSE(Plan::fromBytes(builder.bytes(), "p.mbc")) << i;
+  }
+}
+
 TEST(Plan, RefusesACheckpointsFileAfterThoseBesideIt) {
   PlanBuilder builder = sound();
   builder.targetFile("last.safetensors", 0);

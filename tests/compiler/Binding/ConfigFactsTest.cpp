@@ -52,6 +52,38 @@ TEST(ConfigFacts, TheGroupSizeIsThatOfAllGroups) {
   EXPECT_EQ(groupOf(none), std::nullopt);
 }
 
+TEST(ConfigFacts, WhatAllGroupsSayOfWeights) {
+  Quantization found = readConfigFacts(
+                           R"({"quantization_config": {"config_groups": {
+              "a": {"weights": {"num_bits": 4, "type": "int",
+                    "symmetric": true, "strategy": "group",
+                    "actorder": "weight", "block_structure": "8x8"}},
+              "b": {"weights": {"num_bits": 8, "type": "int",
+                    "symmetric": true, "strategy": "group",
+                    "actorder": null}}}}})",
+                           "config.json")
+                           .value()
+                           .quantization.value();
+  EXPECT_EQ(found.bits, std::nullopt);
+  EXPECT_EQ(found.type, "int");
+  EXPECT_EQ(found.strategy, "group");
+  EXPECT_EQ(found.actorder, "");
+  EXPECT_EQ(found.symmetric, true);
+  EXPECT_EQ(found.block, std::nullopt);
+}
+
+TEST(ConfigFacts, TheBlockOfAStrategy) {
+  for (const char *block : {"[128, 64]", "\"128x64\""}) {
+    std::string text =
+        fmt::format("{{\"quantization_config\": {{\"config_groups\": {{\"a\": "
+                    "{{\"weights\": {{\"strategy\": \"block\", "
+                    "\"block_structure\": {}}}}}}}}}}}",
+                    block);
+    EXPECT_EQ(readConfigFacts(text, "c").value().quantization.value().block,
+              (std::array<int64_t, 2>{128, 64}));
+  }
+}
+
 TEST(ConfigFacts, ErrorsNameTheFile) {
   auto errorOf = [](std::string_view text) {
     return readConfigFacts(text, "hf/config.json").error().message;

@@ -145,10 +145,6 @@ TEST(QuantizedTensors, PackedINT4) {
   expectType(stored, {DType::I4, {6, 64}, {DType::BF16, {6, 2}, 1, 32}},
              declared);
   EXPECT_EQ(stored.quantized(declared)->shape, shape);
-  declared.group = 16;
-  EXPECT_EQ(refusal(stored, declared),
-            "a.weight_scale is BF16 [6, 2]; the scales of a.weight [6, 64] are "
-            "one for each 16 values of a row, [6, 4]");
 }
 
 TEST(QuantizedTensors, BlocksOfFP4) {
@@ -170,14 +166,202 @@ TEST(QuantizedTensors, DeclaredBlocksExcludeOtherScales) {
             "[130, 200] are one for each block of 128 x 128, [2, 2]");
 }
 
-TEST(QuantizedTensors, ScalesOfTwoLevelsAreRefused) {
+TEST(QuantizedTensors, ScalesOfTwoLevels) {
+  for (const Shape &one : {Shape{}, Shape{1}}) {
+    Stored stored;
+    stored.add("a.weight", DType::U8, {2, 32});
+    stored.add("a.weight_scale", DType::F8_E4M3, {2, 4});
+    uint32_t tensorScale = stored.add("a.weight_scale_2", DType::F32, one);
+    stored.add("a.input_scale", DType::F32, {});
+    expectType(stored,
+               {DType::F4_E2M1, {2, 64}, {DType::F8_E4M3, {2, 4}, 1, 16}});
+    EXPECT_EQ(stored.quantized()->tensorScale, tensorScale);
+    EXPECT_EQ(stored.quantized()->type.scale->tensor, TensorScale::Multiplies);
+    for (const char *name :
+         {"a.weight_scale", "a.weight_scale_2", "a.input_scale"})
+      EXPECT_TRUE(isCompanion(stored.checkpoint, name)) << name;
+  }
+}
+
+TEST(QuantizedTensors, ScalesOfTwoLevelsAsCompressedTensorsNamesThem) {
+  Stored stored;
+  stored.add("a.weight_packed", DType::U8, {2, 32});
+  stored.add("a.weight_scale", DType::F8_E4M3, {2, 4});
+  uint32_t tensorScale = stored.add("a.weight_global_scale", DType::F32, {1});
+  stored.add("a.input_global_scale", DType::F32, {1});
+  expectType(stored,
+             {DType::F4_E2M1, {2, 64}, {DType::F8_E4M3, {2, 4}, 1, 16}});
+  EXPECT_EQ(stored.quantized()->tensorScale, tensorScale);
+  EXPECT_EQ(stored.quantized()->type.scale->tensor, TensorScale::Divides);
+  for (const char *name : {"a.weight_global_scale", "a.input_global_scale"})
+    EXPECT_TRUE(isCompanion(stored.checkpoint, name)) << name;
+}
+
+TEST(QuantizedTensors, ScalesOfTwoLevelsNeedBoth) {
   Stored stored;
   stored.add("a.weight", DType::U8, {2, 32});
   stored.add("a.weight_scale", DType::F8_E4M3, {2, 4});
+  stored.checkpoint.root = "hf";
   EXPECT_EQ(refusal(stored),
-            "a.weight_scale is F8_E4M3 [2, 4]; mbc reads scales of F8_E8M0 or "
-            "U8 (MXFP4) for the U8 codes of a.weight, not those of two levels "
-            "(NVFP4)");
+            "a.weight_scale is F8_E4M3 [2, 4]: scales of NVFP4 have one F32 "
+            "for the tensor, a.weight_scale_2 or a.weight_global_scale, which "
+            "is not in hf: add the file that holds it");
+  stored.add("a.weight_scale_2", DType::F32, {2});
+  EXPECT_EQ(refusal(stored),
+            "a.weight_scale_2 is F32 [2]; beside the scales a.weight_scale "
+            "[2, 4] it has to be one F32 for the whole tensor, [] or [1]");
+}
+
+TEST(QuantizedTensors, GroupsOfNVFP4AreOf16) {
+  Stored stored;
+  stored.add("a.weight", DType::U8, {2, 32});
+  stored.add("a.weight_scale", DType::F8_E4M3, {2, 2});
+  EXPECT_EQ(refusal(stored),
+            "a.weight_scale is F8_E4M3 [2, 2]; the scales of a.weight [2, 64] "
+            "are one for each 16 values of a row, [2, 4]");
+}
+
+TEST(QuantizedTensors, AShapeDecidesWhatScalesOfDeepSeekAre) {
+  Quantization declared;
+  declared.block = {128, 128};
+  const std::vector<std::pair<Shape, BlockScale>> forms = {
+      {{260}, {DType::F32, {260, 1}, 1, wholeAxis}},
+      {{3}, {DType::F32, {3, 1}, 128, wholeAxis}},
+      {{260, 4}, {DType::F32, {260, 4}, 1, 64}},
+      {{3, 2}, {DType::F32, {3, 2}, 128, 128}}};
+  for (const auto &[shape, scale] : forms) {
+    Stored stored;
+    stored.add("a.weight", DType::F8_E4M3, {260, 256});
+    stored.add("a.scale", DType::F32, shape);
+    expectType(stored, {DType::F8_E4M3, {260, 256}, scale}, declared);
+    Stored others;
+    others.add("a.weight", DType::F8_E4M3, {260, 256});
+    others.add("a.weight_scale_inv", DType::F32, shape);
+    EXPECT_EQ(refusal(others, declared) == "accepted", shape == (Shape{3, 2}));
+  }
+}
+
+/// INT4 of compressed-tensors: 6 rows of 64 values in groups of 32.
+struct Int4 : Stored {
+  Int4() {
+    checkpoint.root = "hf";
+    add("a.weight_packed", DType::I32, {6, 8});
+    add("a.weight_scale", DType::BF16, {6, 2});
+  }
+};
+
+TEST(QuantizedTensors, WhatConfigJsonDeniesIsRefused) {
+  auto refusalOf = [](auto declare) {
+    Int4 stored;
+    Quantization declared;
+    declare(declared);
+    return refusal(stored, declared);
+  };
+  const std::string fix =
+      ": correct config.json, or take the tensors that belong to it";
+  const std::string declares = "hf/config.json: quantization_config declares ";
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.bits = 8; }),
+            declares +
+                "num_bits 8 of weights, but a.weight_packed is I32 "
+                "[6, 8], codes of 4 bits" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.type = "float"; }),
+            declares +
+                "type float of weights, but a.weight_packed is I32 "
+                "[6, 8], codes of type int" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.group = 16; }),
+            declares +
+                "group_size 16, but a.weight_scale is BF16 [6, 2] for "
+                "a.weight [6, 64], one for 32 values" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.symmetric = false; }),
+            declares +
+                "symmetric: false, but a.weight_packed is I32 [6, 8], "
+                "without a.weight_zero_point" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.actorder = "group"; }),
+            declares +
+                "actorder group, but a.weight_packed is I32 [6, 8], "
+                "without a.weight_g_idx" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) { q.strategy = "channel"; }),
+            declares +
+                "strategy channel of weights, scales one a row, [6, 1], "
+                "but a.weight_scale is BF16 [6, 2] for a.weight "
+                "[6, 64]" +
+                fix);
+  EXPECT_EQ(refusalOf([](Quantization &q) {
+              q.bits = 4;
+              q.type = "int";
+              q.strategy = "group";
+              q.group = 32;
+              q.symmetric = true;
+              q.actorder = "weight";
+            }),
+            "accepted");
+}
+
+TEST(QuantizedTensors, AStrategyIsHeldAgainstTheScales) {
+  auto isRead = [](const std::string &strategy, const Shape &scales) {
+    Stored stored;
+    stored.add("a.weight", DType::F8_E4M3, {260, 256});
+    stored.add("a.weight_scale", DType::F32, scales);
+    Quantization declared;
+    declared.strategy = strategy;
+    return refusal(stored, declared) == "accepted";
+  };
+  EXPECT_TRUE(isRead("tensor", {1}));
+  EXPECT_FALSE(isRead("tensor", {260, 1}));
+  EXPECT_TRUE(isRead("channel", {260, 1}));
+  EXPECT_FALSE(isRead("channel", {1}));
+  EXPECT_FALSE(isRead("channel", {260, 2}));
+  EXPECT_TRUE(isRead("group", {260, 2}));
+  EXPECT_FALSE(isRead("group", {1}));
+  EXPECT_FALSE(isRead("group", {3, 2}));
+}
+
+TEST(QuantizedTensors, AShapeTensorHasANumberForEachAxis) {
+  for (const Shape &shape : {Shape{2}, Shape{3}}) {
+    Int4 stored;
+    stored.add("a.weight_shape", DType::I64, shape);
+    EXPECT_EQ(refusal(stored),
+              shape == Shape{2}
+                  ? "accepted"
+                  : "a.weight_shape is I64 [3]; the shape of a.weight [6, 64] "
+                    "is 2 integers, I64 or I32: take the tensors of one "
+                    "checkpoint");
+  }
+}
+
+// 100 columns in 13 words and 4 groups of 32: no 26 values share a scale.
+TEST(QuantizedTensors, GroupsOfINT4AreWholeWords) {
+  Stored stored;
+  stored.add("a.weight_packed", DType::I32, {6, 13});
+  stored.add("a.weight_scale", DType::BF16, {6, 4});
+  EXPECT_EQ(refusal(stored),
+            "a.weight_scale is BF16 [6, 4]; the scales of a.weight [6, 104] "
+            "are one for each group of values of a row");
+}
+
+TEST(QuantizedTensors, ZeroPointsAndColumnOrdersAreRefused) {
+  Int4 zeros;
+  zeros.add("a.weight_zero_point", DType::I32, {1, 2});
+  Quantization declared;
+  declared.symmetric = true;
+  EXPECT_EQ(
+      refusal(zeros, declared),
+      "a.weight_zero_point is I32 [1, 2]: a.weight has zero points, which "
+      "mbc does not read and config.json denies (symmetric: true); "
+      "quantise it symmetrically, or take the checkpoint that is not "
+      "quantised");
+  EXPECT_TRUE(isCompanion(zeros.checkpoint, "a.weight_zero_point"));
+  Int4 order;
+  order.add("a.weight_g_idx", DType::I32, {64});
+  EXPECT_EQ(refusal(order),
+            "a.weight_g_idx is I32 [64]: the groups of a.weight are of columns "
+            "in another order, which mbc does not undo; quantise it without "
+            "actorder, or with actorder weight");
 }
 
 TEST(QuantizedTensors, ColumnsThatAreNoWholeGroupsAreNamed) {

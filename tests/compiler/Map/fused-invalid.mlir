@@ -61,7 +61,7 @@ mb.rule @r shard <replicated, dim = 0> {
 mb.rule @r shard <replicated, dim = 0> {
   %a = mb.operand hf 0 : tensor<4xbf16>
   // expected-error @+1 {{needs a block exactly if it has scales}}
-  %c = "mb.fused"(%a) <{boxes = [], block = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 0>}> ({}) : (tensor<4xbf16>) -> tensor<4xbf16>
+  %c = "mb.fused"(%a) <{boxes = [], block = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 0, 0>}> ({}) : (tensor<4xbf16>) -> tensor<4xbf16>
   mb.yield %a [#mb.target<0, rank 0, section 0, start [0]>] : tensor<4xbf16>
 }
 
@@ -77,4 +77,15 @@ mb.rule @r shard <replicated, dim = 0> {
     mb.return %y : f16
   }
   mb.yield %a [#mb.target<0, rank 0, section 0, start [0]>] : tensor<4xbf16>
+}
+
+// -----
+
+// C1: a tensor scale for each input that has scales
+mb.rule @r shard <replicated, dim = 0> {
+  %a = mb.operand hf 0 : tensor<4x6xbf16>
+  %t = mb.operand hf 1 tensor_scale : tensor<1x1xf32>
+  // expected-error @+1 {{has 1 tensor scales for 0 scales}}
+  %c = mb.fused (%a) tensor_scales (%t) [] : (tensor<4x6xbf16>, tensor<1x1xf32>) -> tensor<4xbf16> {}
+  mb.yield %a [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<4x6xbf16>
 }

@@ -51,6 +51,13 @@ mb.rule @fused shard <replicated, dim = 0> {
   %s8 = mb.operand hf 2 scales : tensor<2x2xsi8>
   // CHECK: mb.dequant %{{.*}}, %{{.*}} block [1, 32] : tensor<2x64xui4>, tensor<2x2xsi8>
   %d4 = mb.dequant %w4, %s8 block [1, 32] : tensor<2x64xui4>, tensor<2x2xsi8> -> tensor<2x64xf32>
+  %se = mb.operand hf 2 scales : tensor<2x4xf8E4M3FN>
+  // CHECK: mb.operand hf 2 tensor_scale : tensor<1x1xf32>
+  %st = mb.operand hf 2 tensor_scale : tensor<1x1xf32>
+  // CHECK: mb.dequant %{{.*}}, %{{.*}} tensor_scale %{{.*}} block [1, 16] : tensor<2x64xui4>, tensor<2x4xf8E4M3FN>, tensor<1x1xf32> -> tensor<2x64xf32>
+  %dt = mb.dequant %w4, %se tensor_scale %st block [1, 16] : tensor<2x64xui4>, tensor<2x4xf8E4M3FN>, tensor<1x1xf32> -> tensor<2x64xf32>
+  // CHECK: mb.dequant %{{.*}}, %{{.*}} tensor_scale %{{.*}} divides block [1, 16]
+  %dd = mb.dequant %w4, %se tensor_scale %st divides block [1, 16] : tensor<2x64xui4>, tensor<2x4xf8E4M3FN>, tensor<1x1xf32> -> tensor<2x64xf32>
   // CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [128, 128] kernel "k" [#mb.box<0 from 0 by[128, 1] to 0 by[128, 1] count[130, 128]>]
   %f = mb.fused (%w) scales (%s) block [128, 128] kernel "k"
     [#mb.box<0 from 0 by [128, 1] to 0 by [128, 1] count [130, 128]>]

@@ -45,3 +45,20 @@ mb.rule @scaled shard <replicated, dim = 0> {
   %b = mb.cast %d : tensor<130x128xf32> -> tensor<130x128xbf16>
   mb.yield %b [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<130x128xbf16>
 }
+
+// A tensor scale is applied to the scale, in f32, before that multiplies.
+// CHECK-LABEL: mb.rule @two_levels
+// CHECK: mb.fused(%{{.*}}) scales(%{{.*}}) block [1, 16] tensor_scales(%{{.*}})
+// CHECK: ^bb0(%[[X:.*]]: ui4, %[[S:.*]]: f8E4M3FN, %[[T:.*]]: f32):
+// CHECK: %[[XF:.*]] = mb.convert %[[X]] : ui4 -> f32
+// CHECK: %[[SF:.*]] = mb.convert %[[S]] : f8E4M3FN -> f32
+// CHECK: %[[D:.*]] = arith.divf %[[SF]], %[[T]] : f32
+// CHECK: arith.mulf %[[XF]], %[[D]] : f32
+mb.rule @two_levels shard <replicated, dim = 0> {
+  %w = mb.operand hf 0 : tensor<2x64xui4>
+  %s = mb.operand hf 0 scales : tensor<2x4xf8E4M3FN>
+  %t = mb.operand hf 0 tensor_scale : tensor<1x1xf32>
+  %d = mb.dequant %w, %s tensor_scale %t divides block [1, 16] : tensor<2x64xui4>, tensor<2x4xf8E4M3FN>, tensor<1x1xf32> -> tensor<2x64xf32>
+  %c = mb.cast %d : tensor<2x64xf32> -> tensor<2x64xbf16>
+  mb.yield %c [#mb.target<0, rank 0, section 0, start [0, 0]>] : tensor<2x64xbf16>
+}
