@@ -331,17 +331,6 @@ TEST_F(QuantizedCases, PackingsThatAreNotReadAreRefusedByName) {
   EXPECT_TRUE(outcome.err.contains("quant_method is awq")) << outcome.err;
 }
 
-// The declared group and the stored one.
-TEST_F(QuantizedCases, AGroupSizeThatTheHeadersContradictIsRefused) {
-  HfModel model = fixture("kimi_k25_int4");
-  model.config["text_config"]["quantization_config"]["config_groups"]["group_0"]
-              ["weights"]["group_size"] = 16;
-  const Outcome outcome = convert(model);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(outcome.err.contains("one for each 16 values of a row"))
-      << outcome.err;
-}
-
 // An odd cut of a row falls between the two halves of a byte.
 TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
   HfModel model = fixture("kimi_k25_int4");
