@@ -22,9 +22,11 @@ constexpr std::array<PackedEnding, 2> packedEndings = {
     {{"_packed", "_scale"}, {"_blocks", "_scales"}}};
 constexpr std::array<std::string_view, 2> scaleEndings = {"_scale_inv",
                                                           "_scale"};
-/// Scales of what goes into a module, beside its weight.
-constexpr std::array<std::string_view, 3> activationEndings = {
-    ".input_scale", ".input_global_scale", ".activation_scale"};
+/// Scales of what goes into a module, beside its weight, and of the keys and
+/// values that come out of one, for a cache of FP8.
+constexpr std::array<std::string_view, 5> activationEndings = {
+    ".input_scale", ".input_global_scale", ".activation_scale", ".k_scale",
+    ".v_scale"};
 constexpr std::string_view shapeEnding = "_shape", weight = ".weight",
                            scale = ".scale";
 /// What the scales of NVFP4 are multiplied by, and divided by.

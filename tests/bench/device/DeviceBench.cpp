@@ -20,6 +20,7 @@ struct Work {
   std::string name;
   DType from = DType::F8_E4M3, to = DType::BF16;
   int scale = static_cast<int>(DType::F32);
+  int tensor = 0;   ///< what the tensor scale does, as in KernelCase
   size_t count = 1; ///< weights of rows x columns
   int64_t rows = 0, columns = 0, blockRows = 128, blockColumns = 128;
   /// The part of each weight that is taken: rows and columns from, count.
@@ -89,7 +90,8 @@ public:
                           static_cast<int64_t>(blockColumns),
                           work.blockRows,
                           work.blockColumns,
-                          0};
+                          0,
+                          0.0123F};
         must(batches.back().add(piece));
       }
     }
@@ -107,7 +109,7 @@ private:
       const KernelCase &kind = fixture_.cases[index];
       if (kind.from == work.from && kind.to == work.to &&
           kind.scale == work.scale && !kind.exact && kind.added == 0 &&
-          kind.factor == 1)
+          kind.factor == 1 && kind.tensor == work.tensor)
         return index;
     }
     throw std::runtime_error("no kernel for " + work.name);
@@ -242,6 +244,18 @@ void runAll() {
              .columns = 2880,
              .blockRows = 1,
              .blockColumns = 32});
+  for (int level : {1, 2})
+    bench.run({.name = fmt::format("NVFP4 (16, E4M3 {} f32) to bf16: 64 of "
+                                   "5760 x 2880",
+                                   level == 1 ? "times" : "over"),
+               .from = DType::F4_E2M1,
+               .scale = static_cast<int>(DType::F8_E4M3),
+               .tensor = level,
+               .count = 64,
+               .rows = 5760,
+               .columns = 2880,
+               .blockRows = 1,
+               .blockColumns = 16});
   bench.run({.name = "INT4 (32, bf16) to bf16: 64 of 2048 x 7168",
              .from = DType::I4,
              .scale = bf16,

@@ -173,12 +173,13 @@ TEST(QuantizedTensors, ScalesOfTwoLevels) {
     stored.add("a.weight_scale", DType::F8_E4M3, {2, 4});
     uint32_t tensorScale = stored.add("a.weight_scale_2", DType::F32, one);
     stored.add("a.input_scale", DType::F32, {});
+    stored.add("a.k_scale", DType::F32, {});
     expectType(stored,
                {DType::F4_E2M1, {2, 64}, {DType::F8_E4M3, {2, 4}, 1, 16}});
     EXPECT_EQ(stored.quantized()->tensorScale, tensorScale);
     EXPECT_EQ(stored.quantized()->type.scale->tensor, TensorScale::Multiplies);
     for (const char *name :
-         {"a.weight_scale", "a.weight_scale_2", "a.input_scale"})
+         {"a.weight_scale", "a.weight_scale_2", "a.input_scale", "a.k_scale"})
       EXPECT_TRUE(isCompanion(stored.checkpoint, name)) << name;
   }
 }
