@@ -206,7 +206,7 @@ Value SideImporter::reordered(uint32_t ordinal, Location location,
     back[axis] = at;
   }
   Value bytes = builder.create<map::OperandOp>(location, type.clone(stored),
-                                               side, ordinal, false,
+                                               side, ordinal, false, false,
                                                IntegerAttr(), ArrayAttr());
   return builder.create<map::TransposeOp>(location, type, bytes, back);
 }
