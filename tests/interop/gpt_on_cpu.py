@@ -8,8 +8,9 @@ import torch
 import torch.distributed as dist
 from torch.overrides import TorchFunctionMode
 
-# Megatron-Core asks for these while its modules are imported and built; without a GPU they have no meaning.
+# Megatron-Core asks for these while its modules are imported, built and saved; without a GPU they have no meaning.
 torch.cuda.current_device = lambda: "cpu"
+torch.cuda.synchronize = lambda: None
 
 from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.models.gpt import GPTModel
@@ -39,19 +40,25 @@ class _CudaMeansCpu(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def start():
-    """One process of its own group: TP, PP and EP 1."""
-    store = dist.HashStore()
-    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    parallel_state.initialize_model_parallel()
+def start(rank=0, world_size=1):
+    """One process of a group; alone it needs no address."""
+    store = dist.HashStore() if world_size == 1 else None
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
     parallel_random.CudaRNGStatesTracker.fork = lambda self, name="": contextlib.nullcontext()
     moe_utils.te_general_gemm = None
     strides.leave_out()
+    cut()
+
+
+def cut(tp=1, ep=1):
+    """Models that are built from now on are one rank's part at these sizes."""
+    parallel_state.destroy_model_parallel()
+    parallel_state.initialize_model_parallel(tp, expert_model_parallel_size=ep)
 
 
 def load(checkpoint):
     """The model of a torch_dist checkpoint, ready for inference; no parameter may be absent from the files."""
-    model = _build(dist_checkpointing.load_common_state_dict(checkpoint)["args"])
+    model = build(dist_checkpointing.load_common_state_dict(checkpoint)["args"])
     requested = model.sharded_state_dict()
     names = set(requested)
     state = dist_checkpointing.load(requested, checkpoint)
@@ -71,13 +78,15 @@ def _layers(config):
     return block
 
 
-def _build(args):
+def build(args):
+    """The model that these arguments of a training run stand for; its logits are of the whole vocabulary."""
     config = _config(args)
     return GPTModel(
         config=config,
         transformer_layer_spec=_layers(config),
         vocab_size=args.padded_vocab_size,
         max_sequence_length=args.max_position_embeddings,
+        parallel_output=False,
         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
         position_embedding_type=args.position_embedding_type,
         rotary_base=args.rotary_base,

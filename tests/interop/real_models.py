@@ -2,12 +2,11 @@
 import argparse
 import filecmp
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 
 import product
+import ranks
 import reference
 import torch
 
@@ -19,24 +18,6 @@ TRAIN_STATE = {
     **dict.fromkeys(("do_train", "do_valid", "do_test"), (torch.bool, 0)),
 }
 FIXTURES = ("llama", "qwen3", "qwen3_moe", "deepseek_v3")
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def ranks(script, count, *arguments):
-    """Runs a script as `count` processes of one group; every one must succeed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = []
-    for rank in range(count):
-        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1",
-                           MASTER_PORT=str(port), OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-        running.append(subprocess.Popen([sys.executable, os.path.join(HERE, script), *map(str, arguments)],
-                                        env=environment, stderr=subprocess.PIPE, text=True))
-    errors = [process.communicate()[1] for process in running]
-    for rank, process in enumerate(running):
-        if process.returncode:
-            sys.exit(f"{script} {arguments}, rank {rank}:\n{errors[rank][-3000:]}")
 
 
 def load_ours(tp):
@@ -49,7 +30,7 @@ def load_ours(tp):
             product.mbc("convert", source, target, "--tp", tp, "--make-vocab-size-divisible-by", 128,
                         *product.import_options(fixture))
             pairs += [fixture, os.path.join(target, "release")]
-        ranks("load_into_gpt.py", tp, tp, *pairs)
+        ranks.run("load_into_gpt.py", tp, tp, *pairs)
 
 
 def read_archive(path):
@@ -81,7 +62,7 @@ def reshard(saved, target, *options):
 def export_theirs(tp, pp):
     with tempfile.TemporaryDirectory() as scratch:
         saved = {fixture: os.path.join(scratch, fixture, "saved") for fixture in FIXTURES}
-        ranks("save_from_gpt.py", tp * pp, tp, pp, *(word for pair in saved.items() for word in pair))
+        ranks.run("save_from_gpt.py", tp * pp, tp, pp, *(word for pair in saved.items() for word in pair))
         for fixture, folder in saved.items():
             count = compare_export(fixture, folder, os.path.join(scratch, fixture))
             print(f"{fixture}: saved by Megatron-Core at TP {tp}, PP {pp}, {count} tensors equal in Hugging Face form")
@@ -90,7 +71,7 @@ def export_theirs(tp, pp):
             source = os.path.join(scratch, fixture, "hf")
             pairs += [fixture, reshard(folder, os.path.join(scratch, fixture, "one"), "--hf-config", source,
                                        "--make-vocab-size-divisible-by", 128)]
-        ranks("load_into_gpt.py", 1, 1, *pairs)
+        ranks.run("load_into_gpt.py", 1, 1, *pairs)
 
 
 def compare_export(fixture, saved, scratch):
