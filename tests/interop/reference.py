@@ -68,7 +68,9 @@ class Parameter:
 
 
 def megatron(config, hf):
-    """Megatron parameter name -> Parameter, for llama, qwen3, qwen3_moe and deepseek_v3."""
+    """Megatron parameter name -> Parameter, for the fixtures that the stages name."""
+    if config["model_type"] == "nemotron_h":
+        return _nemotron_h(config, hf)
     out = {
         "embedding.word_embeddings.weight": Parameter(hf["model.embed_tokens.weight"], "rows", True),
         "decoder.final_layernorm.weight": Parameter(hf["model.norm.weight"]),
@@ -87,15 +89,24 @@ def megatron(config, hf):
     return out
 
 
-def copies(config):
-    """Hugging Face tensors of an MTP layer that repeat the embedding and the head."""
-    layers, depths = config["num_hidden_layers"], config.get("num_nextn_predict_layers", 0)
-    names = ("embed_tokens.weight", "shared_head.head.weight")
-    return [f"model.layers.{layers + t}.{name}" for t in range(depths) for name in names]
+def exported(config, hf):
+    """What comes back of a fixture that Megatron-Core has held in its own dtypes."""
+    layers, depths = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers", 0)
+    names = ("embed_tokens.weight", "shared_head.head.weight")  # Megatron keeps one of each; the fixtures' differ from it
+    copies = {f"model.layers.{layers + t}.{name}" for t in range(depths) for name in names}
+    return {name: _plus(_plus(bits, -1), 1) if name.endswith("linear_attn.norm.weight") else bits
+            for name, bits in hf.items() if name not in copies}
+
+
+def _plus(bits, number):
+    """BF16 values plus a number, rounded to the nearest, ties to even."""
+    words = ((bits.astype(np.uint32) << 16).view(np.float32) + np.float32(number)).view(np.uint32)
+    return (words + 0x7FFF + (words >> 16 & 1) >> 16).astype(np.uint16)
 
 
 def experts(config):
-    return config.get("n_routed_experts") or config.get("num_local_experts") or 0
+    names = ("n_routed_experts", "num_local_experts", "num_experts")
+    return next((config[name] for name in names if config.get(name)), 0)
 
 
 def _is_sparse(config, i):
@@ -103,26 +114,13 @@ def _is_sparse(config, i):
 
 
 def _layer(out, config, hf, mg, source, sparse):
-    a, s = mg + "self_attention.", source + "self_attn."
     if "kv_lora_rank" in config:
-        out[mg + "input_layernorm.weight"] = Parameter(hf[source + "input_layernorm.weight"])
-        out[a + "linear_q_down_proj.weight"] = Parameter(hf[s + "q_a_proj.weight"])
-        out[a + "linear_q_up_proj.weight"] = Parameter(hf[s + "q_b_proj.weight"], "rows")
-        out[a + "linear_q_up_proj.layer_norm_weight"] = Parameter(hf[s + "q_a_layernorm.weight"])
-        out[a + "linear_kv_down_proj.weight"] = Parameter(hf[s + "kv_a_proj_with_mqa.weight"])
-        out[a + "linear_kv_up_proj.weight"] = Parameter(hf[s + "kv_b_proj.weight"], "rows")
-        out[a + "linear_kv_up_proj.layer_norm_weight"] = Parameter(hf[s + "kv_a_layernorm.weight"])
+        _latent_attention(out, hf, mg, source)
+    elif source + "linear_attn.A_log" in hf:
+        _gated_delta(out, config, hf, mg, source)
     else:
-        out[a + "linear_qkv.layer_norm_weight"] = Parameter(hf[source + "input_layernorm.weight"])
-        groups = config["num_key_value_heads"]
-        q, k, v = (hf[f"{s}{x}_proj.weight"] for x in "qkv")
-        width = q.shape[1]
-        grouped = np.concatenate([x.reshape(groups, -1, width) for x in (q, k, v)], axis=1)
-        out[a + "linear_qkv.weight"] = Parameter(grouped.reshape(-1, width), "rows")
-        for x in "qk":
-            if f"{s}{x}_norm.weight" in hf:
-                out[f"{a}{x}_layernorm.weight"] = Parameter(hf[f"{s}{x}_norm.weight"])
-    out[a + "linear_proj.weight"] = Parameter(hf[s + "o_proj.weight"], "columns")
+        out[mg + "self_attention.linear_qkv.layer_norm_weight"] = Parameter(hf[source + "input_layernorm.weight"])
+        _attention(out, config, hf, mg + "self_attention.", source + "self_attn.")
 
     norm = Parameter(hf[source + "post_attention_layernorm.weight"])
     if not sparse:
@@ -130,17 +128,134 @@ def _layer(out, config, hf, mg, source, sparse):
         _gated(out, hf, mg + "mlp.linear_fc{}.weight", source + "mlp.")
         return
     out[mg + "pre_mlp_layernorm.weight"] = norm
+    if config["model_type"] == "gpt_oss":
+        _gpt_oss_experts(out, config, hf, mg + "mlp.", source + "mlp.")
+        return
     out[mg + "mlp.router.weight"] = Parameter(hf[source + "mlp.gate.weight"])
     bias = source + "mlp.gate.e_score_correction_bias"
     if bias in hf:
         out[mg + "mlp.router.expert_bias"] = Parameter(hf[bias])
-    if config.get("n_shared_experts"):
-        _gated(out, hf, mg + "mlp.shared_experts.linear_fc{}.weight", source + "mlp.shared_experts.")
+    for shared in ("shared_experts", "shared_expert"):
+        if f"{source}mlp.{shared}.up_proj.weight" in hf:
+            _gated(out, hf, mg + "mlp.shared_experts.linear_fc{}.weight", f"{source}mlp.{shared}.")
+    gate = source + "mlp.shared_expert_gate.weight"
+    if gate in hf:
+        out[mg + "mlp.shared_experts.gate_weight"] = Parameter(hf[gate])
     for e in range(experts(config)):
         _gated(out, hf, mg + "mlp.experts.linear_fc{}.weight" + str(e), f"{source}mlp.experts.{e}.")
+
+
+def _latent_attention(out, hf, mg, source):
+    a, s = mg + "self_attention.", source + "self_attn."
+    out[mg + "input_layernorm.weight"] = Parameter(hf[source + "input_layernorm.weight"])
+    out[a + "linear_q_down_proj.weight"] = Parameter(hf[s + "q_a_proj.weight"])
+    out[a + "linear_q_up_proj.weight"] = Parameter(hf[s + "q_b_proj.weight"], "rows")
+    out[a + "linear_q_up_proj.layer_norm_weight"] = Parameter(hf[s + "q_a_layernorm.weight"])
+    out[a + "linear_kv_down_proj.weight"] = Parameter(hf[s + "kv_a_proj_with_mqa.weight"])
+    out[a + "linear_kv_up_proj.weight"] = Parameter(hf[s + "kv_b_proj.weight"], "rows")
+    out[a + "linear_kv_up_proj.layer_norm_weight"] = Parameter(hf[s + "kv_a_layernorm.weight"])
+    out[a + "linear_proj.weight"] = Parameter(hf[s + "o_proj.weight"], "columns")
+
+
+def _attention(out, config, hf, mg, source):
+    """Softmax attention; its input norm is the caller's."""
+    heads, groups, d = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+    for kind in ("weight", "bias"):
+        if f"{source}q_proj.{kind}" not in hf:
+            continue
+        q, k, v = (hf[f"{source}{x}_proj.{kind}"] for x in "qkv")
+        if len(q) == 2 * heads * d:  # of each head, query rows and then those of its gate
+            q, gate = (x.reshape(-1, *q.shape[1:]) for x in np.split(q.reshape(heads, 2, d, -1), 2, axis=1))
+            pieces = q, gate, k, v
+        else:
+            pieces = q, k, v
+        of_groups = np.concatenate([x.reshape(groups, -1, *x.shape[1:]) for x in pieces], axis=1)
+        out[f"{mg}linear_qkv.{kind}"] = Parameter(of_groups.reshape(-1, *q.shape[1:]), "rows")
+    for x in "qk":
+        if f"{source}{x}_norm.weight" in hf:
+            out[f"{mg}{x}_layernorm.weight"] = Parameter(hf[f"{source}{x}_norm.weight"])
+    out[mg + "linear_proj.weight"] = Parameter(hf[source + "o_proj.weight"], "columns")
+    if source + "o_proj.bias" in hf:
+        out[mg + "linear_proj.bias"] = Parameter(hf[source + "o_proj.bias"])
+    if source + "sinks" in hf:
+        out[mg + "core_attention.softmax_offset"] = Parameter(hf[source + "sinks"], "rows")
+
+
+def _gated_delta(out, config, hf, mg, source):
+    """Sections of all heads; Hugging Face packs what belongs to one key head."""
+    a, s = mg + "self_attention.", source + "linear_attn."
+    key_heads, value_heads = config["linear_num_key_heads"], config["linear_num_value_heads"]
+    dk, dv, shared = config["linear_key_head_dim"], config["linear_value_head_dim"], value_heads // key_heads
+    packed = hf[s + "in_proj_qkvz.weight"].reshape(key_heads, -1, config["hidden_size"])
+    gates = hf[s + "in_proj_ba.weight"].reshape(key_heads, -1, config["hidden_size"])
+    sections = np.split(packed, np.cumsum([dk, dk, shared * dv]), axis=1) + np.split(gates, 2, axis=1)
+    sections = [section.reshape(-1, config["hidden_size"]) for section in sections]
+    out[a + "in_proj.layer_norm_weight"] = Parameter(hf[source + "input_layernorm.weight"])
+    out[a + "in_proj.weight"] = Parameter(np.concatenate(sections), [len(section) for section in sections])
+    out[a + "conv1d.weight"] = Parameter(hf[s + "conv1d.weight"], [key_heads * dk, key_heads * dk, value_heads * dv])
+    for name in ("A_log", "dt_bias"):
+        out[a + name] = Parameter(hf[s + name], "rows")
+    out[a + "out_norm.weight"] = Parameter(_plus(hf[s + "norm.weight"], -1))
+    out[a + "out_proj.weight"] = Parameter(hf[s + "out_proj.weight"], "columns")
+
+
+def _gpt_oss_experts(out, config, hf, mg, source):
+    """Matrices are stored as [in, out]; columns of gate and up alternate."""
+    for kind in ("weight", "bias"):
+        out[f"{mg}router.{kind}"] = Parameter(hf[f"{source}router.{kind}"])
+    width = config["intermediate_size"]
+    for e in range(experts(config)):
+        for kind, suffix in (("weight", ""), ("bias", "_bias")):
+            up = hf[f"{source}experts.gate_up_proj{suffix}"][e].T
+            out[f"{mg}experts.linear_fc1.{kind}{e}"] = Parameter(np.concatenate([up[0::2], up[1::2]]), [width, width])
+        out[f"{mg}experts.linear_fc2.weight{e}"] = Parameter(hf[source + "experts.down_proj"][e].T, "columns")
+        out[f"{mg}experts.linear_fc2.bias{e}"] = Parameter(hf[source + "experts.down_proj_bias"][e])
 
 
 def _gated(out, hf, name, source):
     gate, up = hf[source + "gate_proj.weight"], hf[source + "up_proj.weight"]
     out[name.format(1)] = Parameter(np.concatenate([gate, up]), [len(gate), len(up)])
     out[name.format(2)] = Parameter(hf[source + "down_proj.weight"], "columns")
+
+
+def _plain(out, hf, name, source):
+    out[name.format(1)] = Parameter(hf[source + "up_proj.weight"], "rows")
+    out[name.format(2)] = Parameter(hf[source + "down_proj.weight"], "columns")
+
+
+def _nemotron_h(config, hf):
+    out = {
+        "embedding.word_embeddings.weight": Parameter(hf["backbone.embeddings.weight"], "rows", True),
+        "decoder.final_norm.weight": Parameter(hf["backbone.norm_f.weight"]),
+        "output_layer.weight": Parameter(hf["lm_head.weight"], "rows", True),
+    }
+    norms = {"M": "mixer.in_proj.layer_norm_weight", "*": "self_attention.linear_qkv.layer_norm_weight",
+             "-": "mlp.linear_fc1.layer_norm_weight", "E": "pre_mlp_layernorm.weight"}
+    for i, kind in enumerate(config["hybrid_override_pattern"]):
+        mg, source = f"decoder.layers.{i}.", f"backbone.layers.{i}."
+        out[mg + norms[kind]] = Parameter(hf[source + "norm.weight"])
+        source += "mixer."
+        if kind == "M":
+            _mamba(out, config, hf, mg + "mixer.", source)
+        elif kind == "*":
+            _attention(out, config, hf, mg + "self_attention.", source)
+        elif kind == "-":
+            _plain(out, hf, mg + "mlp.linear_fc{}.weight", source)
+        else:
+            out[mg + "mlp.router.weight"] = Parameter(hf[source + "gate.weight"])
+            out[mg + "mlp.router.expert_bias"] = Parameter(hf[source + "gate.e_score_correction_bias"])
+            _plain(out, hf, mg + "mlp.shared_experts.linear_fc{}.weight", source + "shared_experts.")
+            for e in range(experts(config)):
+                _plain(out, hf, mg + "mlp.experts.linear_fc{}.weight" + str(e), f"{source}experts.{e}.")
+    return out
+
+
+def _mamba(out, config, hf, mg, source):
+    heads, groups = config["mamba_num_heads"], config["n_groups"]
+    inner, state = heads * config["mamba_head_dim"], groups * config["ssm_state_size"]
+    out[mg + "in_proj.weight"] = Parameter(hf[source + "in_proj.weight"], [inner, inner, state, state, heads])
+    for kind in ("weight", "bias"):
+        out[f"{mg}conv1d.{kind}"] = Parameter(hf[f"{source}conv1d.{kind}"], [inner, state, state])
+    for name in ("A_log", "D", "dt_bias", "norm.weight"):
+        out[mg + name] = Parameter(hf[source + name], "rows")
+    out[mg + "out_proj.weight"] = Parameter(hf[source + "out_proj.weight"], "columns")

@@ -11,18 +11,19 @@ import numpy as np
 import reference
 import torch
 import torch.distributed as dist
-from megatron.core import dist_checkpointing, parallel_state
+from megatron.core import dist_checkpointing
 
 
 def arguments(config, tp, pp):
     """The part of a training run's arguments that belongs to the weights."""
     multiple = 128 * tp
     values = dict(
-        num_layers=config["num_hidden_layers"], hidden_size=config["hidden_size"],
+        num_layers=gpt_models.layers_of(config), hidden_size=config["hidden_size"],
         ffn_hidden_size=config["intermediate_size"], num_attention_heads=config["num_attention_heads"],
         group_query_attention=True, num_query_groups=config["num_key_value_heads"], kv_channels=config["head_dim"],
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, params_dtype=torch.bfloat16, bf16=True,
-        swiglu=True, untie_embeddings_and_output_weights=True, max_position_embeddings=config["max_position_embeddings"],
+        swiglu="hybrid_override_pattern" not in config, hybrid_override_pattern=config.get("hybrid_override_pattern"),
+        untie_embeddings_and_output_weights=True, max_position_embeddings=config["max_position_embeddings"],
         padded_vocab_size=-(-config["vocab_size"] // multiple) * multiple, iteration=7)
     return argparse.Namespace(**values)
 
@@ -30,10 +31,9 @@ def arguments(config, tp, pp):
 def save(fixture, root, tp, pp):
     config, hf = reference.load(fixture)
     model = gpt_models.build(config, tp=tp, pp=pp)
-    rank = parallel_state.get_tensor_model_parallel_rank()
     expected = reference.megatron(config, hf)
     for name, tensor in gpt_models.global_names(model).items():
-        bits = np.ascontiguousarray(expected[name].local(rank, tp, 128))
+        bits = np.ascontiguousarray(gpt_models.local(name, expected[name]))
         signed = bits.view({2: np.int16, 4: np.int32}[bits.itemsize])
         tensor.data.copy_(torch.from_numpy(signed).view(tensor.dtype))
 
@@ -53,7 +53,7 @@ def save(fixture, root, tp, pp):
 
 if __name__ == "__main__":  # saving starts a process that imports this file again
     tp, pp, pairs = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    gpt_models.start(tp=tp, pp=pp)
+    gpt_models.start()
     for fixture, checkpoint in zip(pairs[::2], pairs[1::2], strict=True):
         save(fixture, checkpoint, tp, pp)
     dist.destroy_process_group()
