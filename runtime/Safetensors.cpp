@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <simdjson.h>
 
@@ -59,6 +60,7 @@ Result<void> HeaderParser::parse(json::parser &parser,
   json::object object;
   if (auto code = document.get_object().get(object))
     return broken(code);
+  bool hasMetadata = false;
   for (auto field : object) {
     std::string_view name;
     if (auto code = field.unescaped_key().get(name))
@@ -66,6 +68,8 @@ Result<void> HeaderParser::parse(json::parser &parser,
     json::value value;
     if (auto code = field.value().get(value))
       return broken(code);
+    if (name == "__metadata__" && std::exchange(hasMetadata, true))
+      return fail("{}: __metadata__ is in the header twice", path_);
     auto parsed = name == "__metadata__" ? parseMetadata(value)
                                          : parseTensor(name, value);
     if (!parsed)
@@ -106,23 +110,26 @@ Result<void> HeaderParser::parseTensor(std::string_view name,
     std::string_view key;
     if (auto code = field.unescaped_key().get(key))
       return broken(code);
+    bool *has = key == "dtype"          ? &hasDType
+                : key == "shape"        ? &hasShape
+                : key == "data_offsets" ? &hasOffsets
+                                        : nullptr;
+    if (has && std::exchange(*has, true))
+      return fail("{}: tensor {}: has {} twice", path_, entry.name, key);
     json::value inner;
     if (key == "dtype") {
       if (field.value().get_string().get(entry.dtype))
         return fail("{}: tensor {}: dtype is not a string", path_, entry.name);
-      hasDType = true;
     } else if (key == "shape") {
       if (auto code = field.value().get(inner))
         return broken(code);
       if (auto parsed = parseShape(entry, inner); !parsed)
         return parsed;
-      hasShape = true;
     } else if (key == "data_offsets") {
       if (auto code = field.value().get(inner))
         return broken(code);
       if (auto parsed = parseOffsets(entry, inner); !parsed)
         return parsed;
-      hasOffsets = true;
     }
   }
   for (auto [there, what] : {std::pair(hasDType, "dtype"),
@@ -183,13 +190,12 @@ Result<void> HeaderParser::parseOffsets(RawEntry &entry, json::value value) {
   return {};
 }
 
-/// Bytes of a tensor, or nothing if they do not fit into 64 bits.
+/// Bytes of a tensor, or nothing if they do not fit into 64 bits: those of the
+/// extents before a zero, too, since whoever multiplies meets them first.
 std::optional<uint64_t> tensorBytes(DType dtype, const Shape &shape) {
   uint64_t bytes = byteSize(dtype);
   bool overflow = false;
   for (int64_t extent : shape) {
-    if (extent == 0)
-      return 0;
     overflow |=
         __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes);
   }

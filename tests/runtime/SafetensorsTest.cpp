@@ -126,6 +126,35 @@ TEST_F(Safetensors, ShapesThatOverflow) {
       "bytes, data_offsets span 0");
 }
 
+TEST_F(Safetensors, ExtentsBeforeAZeroThatOverflow) {
+  EXPECT_EQ(
+      failure(
+          fileWith(R"({"a":{"dtype":"U8","shape":[4294967296,4294967296,0],)"
+                   R"("data_offsets":[0,0]}})",
+                   0)),
+      ": tensor a: shape [4294967296, 4294967296, 0] of U8 needs more than "
+      "2^64 bytes, data_offsets span 0");
+}
+
+TEST_F(Safetensors, FieldsThatComeTwice) {
+  for (std::string_view field :
+       {R"("dtype":"I8")", R"("shape":[4])", R"("data_offsets":[0,4])"}) {
+    const std::string_view name = field.substr(1, field.find('"', 1) - 1);
+    const std::string message =
+        failure(fileWith(fmt::format(R"({{"a":{{"dtype":"U8","shape":[4],)"
+                                     R"("data_offsets":[0,4],{}}}}})",
+                                     field),
+                         4));
+    EXPECT_TRUE(
+        message.starts_with(fmt::format(": tensor a: has {} twice", name)))
+        << message;
+  }
+  const std::string message =
+      failure(fileWith(R"({"__metadata__":{},"__metadata__":{}})", 0));
+  EXPECT_TRUE(message.starts_with(": __metadata__ is in the header twice"))
+      << message;
+}
+
 TEST_F(Safetensors, OffsetsThatDisagreeWithTheShape) {
   EXPECT_EQ(
       failure(fileWith(
