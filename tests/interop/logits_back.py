@@ -12,7 +12,8 @@ import transformers
 
 LLAMA3 = dict(rope_type="llama3", rope_theta=5000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=8192)
-# Processes -> fixture, TP, EP, changes of config.json. Vocabularies of 500 are padded to 512, with random rows.
+# Processes -> fixture, TP, EP, changes of config.json. Vocabularies of 500 are padded to 512, with random rows. Every
+# other one is saved as newer versions do.
 # Megatron-Core's local layers know no sequence parallelism, without which it refuses experts at TP 2.
 CASES = {
     1: [("llama", 1, 1, dict(rope_parameters=LLAMA3, max_position_embeddings=131072)),
@@ -25,6 +26,7 @@ CASES = {
         ("qwen3_moe", 1, 2, {}),
         ("mixtral", 1, 2, dict(num_local_experts=4))],
 }
+SEED = 4321  # an argument of the training run that has nothing to do with weights
 LARGEST = 1e-4
 TOKENS = 2, 128
 
@@ -40,8 +42,8 @@ def saved(scratch, processes):
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(config, file)
         tokens = torch.randint(config["vocab_size"], TOKENS, generator=torch.Generator().manual_seed(2))
-        cases.append(dict(fixture=fixture, changes=changes, tp=tp, ep=ep, config=config, folder=folder,
-                          tokens=tokens.tolist(), saved=os.path.join(folder, "mg"),
+        cases.append(dict(fixture=fixture, changes=changes, tp=tp, ep=ep, newer=number % 2 == 1, config=config,
+                          seed=SEED, folder=folder, tokens=tokens.tolist(), saved=os.path.join(folder, "mg"),
                           logits=os.path.join(folder, "logits.pt")))
     path = os.path.join(scratch, "cases.json")
     with open(path, "w") as file:
@@ -70,9 +72,19 @@ def check(case):
     expected = torch.load(case["logits"])[..., :found.shape[-1]]
     largest = (found - expected).abs().max().item()
     what = f"{case['fixture']} {case['changes']} from TP {case['tp']}, EP {case['ep']}"
+    what += ", common state as an object" if case["newer"] else ""
     print(f"{what}: logits up to {expected.abs().max():.1f}, largest difference {largest:.1e}")
     if not largest < LARGEST:
         sys.exit(f"{what}: logits differ by {largest}, allowed is {LARGEST}")
+
+
+def require_arguments(case):
+    """Those of the training run are found where they are saved, and go on into another layout."""
+    target = os.path.join(case["folder"], "again")
+    product.mbc("convert", case["saved"], target, "--to", "megatron", "--hf-config", case["folder"])
+    found = product.read_archive(os.path.join(target, "release", "common.pt"))["args"]
+    if getattr(found, "seed", None) != SEED:
+        sys.exit(f"{case['fixture']}: seed is {getattr(found, 'seed', 'absent')} after a conversion, it was {SEED}")
 
 
 if __name__ == "__main__":
@@ -81,3 +93,4 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as scratch:
             for case in saved(scratch, processes):
                 check(case)
+                require_arguments(case)

@@ -1,4 +1,5 @@
 """Runs the built commands; MBC_BUILD names the build folder."""
+import argparse
 import os
 import subprocess
 import sys
@@ -63,6 +64,12 @@ def read_safetensors(folder):
                     sys.exit(f"{key}: both in {found[key][0]} and in {name}")
                 found[key] = name, file.get_tensor(key)
     return found
+
+
+def read_archive(path):
+    """A small file of Megatron's, as its loader reads it."""
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        return torch.load(path, weights_only=True)
 
 
 def bits(tensor):

@@ -1,5 +1,4 @@
 """Real GPTModels load what we wrote; what they saved goes back to Hugging Face and into other layouts."""
-import argparse
 import filecmp
 import os
 import sys
@@ -17,8 +16,8 @@ TRAIN_STATE = {
     "floating_point_operations_so_far": (torch.float32, 0),
     **dict.fromkeys(("do_train", "do_valid", "do_test"), (torch.bool, 0)),
 }
-# What Megatron-Core 0.16.1 builds. It does not know MTP of hybrid models (nemotron_h_mtp: "In hybrid override pattern, '/' is
-# not one of {'E', 'M', '-', '*'}"), Kimi's delta attention nor hyper-connections (glm5_next: the same of 'K').
+# What Megatron-Core 0.16.1 builds. It does not know MTP of hybrid models (nemotron_h_mtp: "In hybrid override pattern,
+# '/' is not one of {'E', 'M', '-', '*'}"), Kimi's delta attention nor hyper-connections (glm5_next: the same of 'K').
 FIXTURES = ("llama", "qwen3", "qwen3_moe", "deepseek_v3", "kimi_k2", "glm4_moe", "gpt_oss", "qwen3_next", "nemotron_h")
 
 
@@ -35,18 +34,12 @@ def load_ours(tp):
         ranks.run("load_into_gpt.py", tp, tp, *pairs)
 
 
-def read_archive(path):
-    """A small file of Megatron's, as its loader reads it."""
-    with torch.serialization.safe_globals([argparse.Namespace]):
-        return torch.load(path, weights_only=True)
-
-
 def reshard(saved, target, *options):
     """Their checkpoint in one rank's layout; says whether arguments and trackers are those of a loader."""
     product.mbc("convert", saved, target, "--to", "megatron", "--iteration", 9, *options)
     folder = os.path.join(target, "iter_0000009")
-    found = vars(read_archive(os.path.join(folder, "common.pt"))["args"])
-    given = vars(read_archive(os.path.join(saved, "iter_0000007", "common.pt"))["args"])
+    found = vars(product.read_archive(os.path.join(folder, "common.pt"))["args"])
+    given = vars(product.read_archive(os.path.join(saved, "iter_0000007", "common.pt"))["args"])
     layout = {"tensor_model_parallel_size", "pipeline_model_parallel_size", "padded_vocab_size"}
     if any(found[name] != 1 for name in layout - {"padded_vocab_size"}):
         sys.exit(f"{target}: arguments of the source's layout: {found}")
@@ -54,7 +47,7 @@ def reshard(saved, target, *options):
     if changed:
         sys.exit(f"{target}: arguments that training had differ: {sorted(changed)}")
     for state in (os.path.join(target, "latest_train_state.pt"), os.path.join(folder, "train_state.pt")):
-        state = read_archive(state)
+        state = product.read_archive(state)
         kinds = {name: (value.dtype, value.ndim) for name, value in state.items()}
         if state["step"] != 9 or kinds != TRAIN_STATE:
             sys.exit(f"{target}: the train state is {state}")

@@ -92,7 +92,8 @@ def megatron(config, hf):
 def exported(config, hf):
     """What comes back of a fixture that Megatron-Core has held in its own dtypes."""
     layers, depths = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers", 0)
-    names = ("embed_tokens.weight", "shared_head.head.weight")  # Megatron keeps one of each; the fixtures' differ from it
+    # Megatron keeps one of each; the fixtures' differ from it.
+    names = ("embed_tokens.weight", "shared_head.head.weight")
     copies = {f"model.layers.{layers + t}.{name}" for t in range(depths) for name in names}
     return {name: _plus(_plus(bits, -1), 1) if name.endswith("linear_attn.norm.weight") else bits
             for name, bits in hf.items() if name not in copies}

@@ -12,6 +12,7 @@ import gpt_on_cpu
 import torch
 import torch.distributed as dist
 from megatron.core import dist_checkpointing, parallel_state
+from megatron.core.dist_checkpointing.mapping import ShardedObject
 
 
 def arguments(config, tp, ep):
@@ -61,15 +62,23 @@ def fill(model):
         parameter.data = 1 + random / 4 if name.endswith("norm.weight") else random / parameter.shape[-1] ** 0.5
 
 
-def save(model, args, folder):
-    """One iteration; the trackers beside it are the training script's."""
-    if dist.get_rank() == 0:
+def save(model, args, folder, newer):
+    """One iteration; the trackers beside it are the training script's. `newer`: as Megatron-Core writes from 0.17 on,
+    the common state among the tensors and not in common.pt, with the configuration that Megatron-Bridge leaves."""
+    first = dist.get_rank() == 0
+    if first:
         os.makedirs(folder)
     dist.barrier()
     metadata = {"singleton_local_shards": False}
-    state = dict(model.sharded_state_dict(metadata=metadata), args=args, checkpoint_version=3.0, iteration=3,
-                 content_metadata=metadata)
-    dist_checkpointing.save(state, folder)
+    common = dict(args=args, checkpoint_version=3.0, iteration=3, content_metadata=metadata)
+    state = model.sharded_state_dict(metadata=dict(metadata))  # which adds process groups to it
+    if newer:
+        state["common_state"] = ShardedObject("common_state", common, (1,), (0,), replica_id=dist.get_rank())
+    dist_checkpointing.save(state if newer else {**state, **common}, folder)
+    if newer and first:
+        os.remove(os.path.join(folder, "common.pt"))
+        with open(os.path.join(folder, "run_config.yaml"), "w") as file:
+            file.write("model:\n  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider\n")
 
 
 if __name__ == "__main__":  # saving starts a process that imports this file again
@@ -79,10 +88,11 @@ if __name__ == "__main__":  # saving starts a process that imports this file aga
     for case in cases:
         gpt_on_cpu.cut(case["tp"], case["ep"])
         args = arguments(case["config"], case["tp"], case["ep"])
+        args.seed = case["seed"]
         model = gpt_on_cpu.build(args).eval()
         fill(model)
         logits = gpt_on_cpu.logits(model, torch.tensor(case["tokens"]))
-        save(model, args, case["saved"])
+        save(model, args, case["saved"], case["newer"])
         if dist.get_rank() == 0:
             torch.save(logits, case["logits"])
     dist.destroy_process_group()
