@@ -1,5 +1,5 @@
-"""What another Megatron-Core saves goes to Hugging Face and into another layout, every tensor equal. Run by the script
-`other_versions`.
+"""Another Megatron-Core loads what we wrote; what it saves goes to Hugging Face and into another layout, every tensor
+equal. Run by the script `other_versions`.
 
 usage: other_versions.py VERSION    PYTHONPATH begins with the folder of that version
 """
@@ -24,6 +24,15 @@ def cases_of(version, scratch):
         if freq == 1 or version >= (0, 10):  # 0.9 has no moe_layer_freq
             yield dict(fixture=fixture, freq=freq, training=training,
                        saved=os.path.join(scratch, str(number), "iter_0000005"))
+
+
+def make(case):
+    """The fixture, and what we make of it where that has the case's keys."""
+    folder = os.path.dirname(case["saved"])
+    product.make(case["fixture"], os.path.join(folder, "hf"))
+    if case["freq"] == 1:
+        product.mbc("convert", os.path.join(folder, "hf"), os.path.join(folder, "ours"))
+        case["ours"] = os.path.join(folder, "ours", "release")
 
 
 def require_hf(case, folder, said):
@@ -51,14 +60,14 @@ def require_megatron(case, folder):
 def check(case, version):
     scratch = os.path.dirname(case["saved"])
     source, back, again = (os.path.join(scratch, name) for name in ("hf", "back", "again"))
-    product.make(case["fixture"], source)
     said = product.mbc("convert", case["saved"], back, "--hf-config", source)
     require_hf(case, back, said)
     product.mbc("convert", case["saved"], again, "--to", "megatron", "--hf-config", source,
                 "--make-vocab-size-divisible-by", 128)
     require_megatron(case, os.path.join(again, "release"))
     what = "numbered layers" if case["freq"] != 1 else "a layers axis"
-    print(f"megatron-core {version}: {case['fixture']}, {what}{', optimizer' * case['training']}: equal both ways")
+    print(f"megatron-core {version}: {case['fixture']}, {what}{', optimizer' * case['training']}: "
+          f"{'loaded, ' * ('ours' in case)}saved, equal both ways")
 
 
 if __name__ == "__main__":
@@ -66,7 +75,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         cases = list(cases_of(tuple(map(int, version.split(".")[:2])), scratch))
         for case in cases:
-            os.makedirs(os.path.dirname(case["saved"]))
+            make(case)
         path = os.path.join(scratch, "cases.json")
         with open(path, "w") as file:
             json.dump(cases, file)

@@ -1,4 +1,5 @@
-"""One rank: small GPTModels, saved by the Megatron-Core that PYTHONPATH names, with the rest of a training run's state.
+"""One rank: small GPTModels of the Megatron-Core that PYTHONPATH names load what we wrote, and are saved with the rest of a
+training run's state.
 
 usage: save_with_version.py VERSION CASES    a JSON file; RANK and WORLD_SIZE from the environment
 
@@ -16,6 +17,7 @@ import transformer_engine_parameters as stand_in  # before anything of Megatron
 stand_in.stub_packages("apex", "modelopt", "nvidia_resiliency_ext", "grouped_gemm")
 
 import numpy as np
+import product
 import reference
 import torch
 import torch.distributed as dist
@@ -36,12 +38,15 @@ def _write_item(*arguments, **options):
 
 
 torch.utils.cpp_extension.load_inline = _no_compiler  # 0.15 compiles while it is imported
+torch.serialization.add_safe_globals([argparse.Namespace])  # older ones were made for a torch that allows everything
 _torch_write_item = filesystem._write_item
 filesystem._write_item = functools.wraps(_torch_write_item)(_write_item)
 
 import megatron.core
+import strides
 from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.dist_checkpointing.mapping import ShardedObject, ShardedTensor
+from megatron.core.dist_checkpointing.validation import StrictHandling
 from megatron.core.models.gpt import GPTModel, gpt_layer_specs
 from megatron.core.transformer.transformer_config import TransformerConfig
 
@@ -89,6 +94,29 @@ def fill(model, expected, tp):
             left.remove(name)
     if left:
         sys.exit(f"the model has no {sorted(left)[:8]}")
+
+
+def load(case, tp):
+    """Every parameter of a model must come from our checkpoint. Returns whether the version asks for byte objects of
+    softmax attention, which newer ones do not and we do not write: it loads with --dist-ckpt-strictness log_unexpected."""
+    config, hf = reference.load(case["fixture"])
+    model = build(config, tp, case["freq"])
+    requested = model.sharded_state_dict()
+    names = set(requested)
+    state, _, absent = dist_checkpointing.load(requested, case["ours"], strict=StrictHandling.RETURN_ALL)
+    if any(not name.endswith("core_attention._extra_state") for name in absent):
+        sys.exit(f"{case}: requested but absent {sorted(absent)[:8]}")
+    left = model.load_state_dict({name: state[name] for name in names & set(state)}, strict=False)
+    missing = [name for name in left.missing_keys if not name.endswith("core_attention._extra_state")]
+    if missing or left.unexpected_keys:
+        sys.exit(f"{case}: the model lacks {missing[:8]}, does not know {left.unexpected_keys[:8]}")
+    rank = parallel_state.get_tensor_model_parallel_rank()
+    parameters = dict(model.named_parameters())
+    for name, parameter in reference.megatron(config, hf).items():
+        product.require_equal(f"{case} {name}", parameters.pop(name), parameter.local(rank, tp, 128))
+    if parameters:
+        sys.exit(f"{case}: the reference has no {sorted(parameters)[:8]}")
+    return bool(absent)
 
 
 def training_state(weights):
@@ -146,8 +174,11 @@ if __name__ == "__main__":  # saving starts a process that imports this file aga
     with open(sys.argv[2]) as file:
         cases = json.load(file)
     size = int(os.environ["WORLD_SIZE"])
+    strides.leave_out()
     dist.init_process_group("gloo", rank=int(os.environ["RANK"]), world_size=size)
     parallel_state.initialize_model_parallel(size)
     for case in cases:
         save(case, size)
+        if "ours" in case and load(case, size) and dist.get_rank() == 0:
+            print(f"{case['fixture']}: asks for core_attention._extra_state, too")
     dist.destroy_process_group()
