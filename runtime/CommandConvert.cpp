@@ -15,7 +15,9 @@ using CompilerFunction = int (*)(const mbc_compile_options *, mbc_sink,
                                  mbc_sink);
 
 void print(FILE *stream, const std::vector<uint8_t> &bytes) {
-  std::fwrite(bytes.data(), 1, bytes.size(), stream);
+  fmt::print(stream, "{}",
+             std::string_view(reinterpret_cast<const char *>(bytes.data()),
+                              bytes.size()));
 }
 
 /// Calls one function of the compiler library. With --json what went wrong is

@@ -68,6 +68,9 @@ Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
     if (axis->count() > 1 && axis->target() <= 0)
       return broken(place, "a box walks its output backwards or on the spot");
   }
+  if (box.input() >= static_cast<int64_t>(length(kind.inputs())))
+    return broken(place, fmt::format("a box reads input {} of {}", box.input(),
+                                     length(kind.inputs())));
   if (elements == 0)
     return 0;
   if (!staysInside(box, true, output.elements()))
@@ -75,9 +78,6 @@ Result<int64_t> checkBox(const Place &place, const plan::Class &kind,
                                      output.elements()));
   if (box.input() < 0)
     return elements;
-  if (static_cast<size_t>(box.input()) >= length(kind.inputs()))
-    return broken(place, fmt::format("a box reads input {} of {}", box.input(),
-                                     length(kind.inputs())));
   int64_t available = kind.inputs()->Get(box.input())->elements();
   if (!staysInside(box, false, available))
     return broken(

@@ -225,10 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
                "names a source or item that is not there"},
         Damage{"item", [](auto &p) { p.classes[0]->items[0] = 7; },
                "names a source or item that is not there"},
-        Damage{"file",
-               [](auto &p) {
-                 p.sources[0] = {3, 0};
-               },
+        Damage{"file", [](auto &p) { p.sources[0] = {3, 0}; },
                "source 0: its file is not there"},
         Damage{"past", [](auto &p) { firstBox(p).source_offset = 1; },
                "leaves its input of 6 elements"},
@@ -238,15 +235,16 @@ INSTANTIATE_TEST_SUITE_P(
                "leaves its output of 6 elements"},
         Damage{"input", [](auto &p) { firstBox(p).input = 1; },
                "reads input 1 of 1"},
-        Damage{"hole",
+        Damage{"inputOfNothing",
                [](auto &p) {
-                 firstBox(p).dims[0] = {5, 1, 1};
+                 firstBox(p).input = 1;
+                 firstBox(p).dims[0] = {0, 1, 1};
                },
+               "reads input 1 of 1"},
+        Damage{"hole", [](auto &p) { firstBox(p).dims[0] = {5, 1, 1}; },
                "its boxes fill 5 of 6 elements"},
         Damage{"wraps",
-               [](auto &p) {
-                 firstBox(p).dims[0] = {6, int64_t{1} << 62, 1};
-               },
+               [](auto &p) { firstBox(p).dims[0] = {6, int64_t{1} << 62, 1}; },
                "leaves its input of 6 elements"},
         Damage{"kernel", [](auto &p) { p.classes[0]->outputs[0]->kernel = 0; },
                "kernel 0 of 0"},
