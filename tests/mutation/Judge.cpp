@@ -89,7 +89,7 @@ Result<Fixture> Fixture::make(const std::string &data,
   if (auto made = fixtures::makeHfDirectory(data, source, false); !made)
     return fail("{}", made.error().message);
   Fixture fixture;
-  auto addFirst = [&](std::vector<Conversion> choices) -> Result<void> {
+  auto addFirst = [&](std::vector<Conversion> choices) -> Result<bool> {
     for (Conversion &choice : choices) {
       Scenario scenario;
       scenario.there = std::move(choice);
@@ -102,12 +102,11 @@ Result<Fixture> Fixture::make(const std::string &data,
       if (!*fits)
         continue;
       fixture.scenarios.push_back(std::move(scenario));
-      return {};
+      return true;
     }
-    return fail("{} fits no layout", data);
+    return false;
   };
-  // The number of layers decides how many stages there may be, and config.json
-  // whether there are experts.
+  // The number of layers decides how many stages there may be.
   auto cut = [&](const char *format, const char *experts) {
     std::vector<Conversion> choices;
     for (int64_t ep : {2, 1})
@@ -118,11 +117,17 @@ Result<Fixture> Fixture::make(const std::string &data,
   };
   std::vector<std::vector<Conversion>> all{
       {{"", "", "torch_dist", "", 1, 1, 1}}, cut("torch", "")};
+  for (auto &choices : all) {
+    auto fits = addFirst(std::move(choices));
+    if (!fits)
+      return std::unexpected(fits.error());
+    if (!*fits)
+      return fail("{} fits no layout", data);
+  }
+  // A family with experts may have models without, whose experts have no form.
   if (hasExperts)
-    all.push_back(cut("torch_dist", "sequential"));
-  for (auto &choices : all)
-    if (auto added = addFirst(std::move(choices)); !added)
-      return std::unexpected(added.error());
+    if (auto fits = addFirst(cut("torch_dist", "sequential")); !fits)
+      return std::unexpected(fits.error());
   return fixture;
 }
 
