@@ -162,9 +162,10 @@ bool Compilation::evaluateModel() {
   for (const auto *texts : {&model.configContradictions, &model.configNotes})
     for (const std::string &text : *texts)
       notes.push_back(fmt::format("config.json: {}", text));
-  for (const std::string &field : model.unreadConfigFields)
-    notes.push_back(fmt::format("config.json: {} is read by nothing in {}",
-                                field, model.name));
+  if (const auto &unread = model.unreadConfigFields; !unread.empty())
+    notes.push_back(fmt::format("config.json: {} {} read by nothing in {}",
+                                fmt::join(unread, ", "),
+                                unread.size() == 1 ? "is" : "are", model.name));
   return !diagnostics.hasErrors();
 }
 

@@ -9,9 +9,9 @@
 namespace mbc::compiler {
 namespace {
 
-/// With excerpts until `roomForExcerpts` lines are full, in single lines until
-/// `mostLines`.
-constexpr size_t roomForExcerpts = 20, mostLines = 30;
+/// For findings and notes together. `roomForLines` is for findings without
+/// excerpt; notes have as much, if the findings leave no more.
+constexpr size_t mostLines = 30, roomForLines = 10, roomForNotes = 10;
 
 struct Finding {
   const dsl::Diagnostic *first;
@@ -62,8 +62,10 @@ std::string headline(const Finding &finding) {
 
 } // namespace
 
-std::string findingsText(const dsl::Diagnostics &diagnostics, bool all) {
+std::string findingsText(const dsl::Diagnostics &diagnostics,
+                         std::span<const std::string> notes, bool all) {
   std::vector<Finding> findings = byPlace(diagnostics);
+  const size_t lines = mostLines - std::min(notes.size(), roomForNotes);
   std::string text;
   size_t at = 0;
   for (; at != findings.size(); ++at) {
@@ -71,17 +73,26 @@ std::string findingsText(const dsl::Diagnostics &diagnostics, bool all) {
         dsl::toString(*findings[at].first) + countText(findings[at]);
     if (!all && at != 0 &&
         linesOf(text) + linesOf(block) +
-                std::min(findings.size() - at - 1,
-                         mostLines - roomForExcerpts) >
-            mostLines)
+                std::min(findings.size() - at - 1, roomForLines) >
+            lines)
       break;
     text += block;
   }
-  for (; at != findings.size() && linesOf(text) < mostLines - 1; ++at)
+  for (; at != findings.size() && linesOf(text) < lines - 1; ++at)
     text += headline(findings[at]);
   if (at != findings.size())
     text += fmt::format("and {} more findings; -v shows them all\n",
                         findings.size() - at);
+  size_t noteAt = 0;
+  const size_t left = mostLines - std::min(linesOf(text), mostLines);
+  for (; noteAt != notes.size(); ++noteAt) {
+    if (!all && noteAt + 1 >= left && noteAt + 1 != notes.size())
+      break;
+    text += fmt::format("note: {}\n", notes[noteAt]);
+  }
+  if (noteAt != notes.size())
+    text += fmt::format("and {} more notes; -v shows them all\n",
+                        notes.size() - noteAt);
   return text;
 }
 

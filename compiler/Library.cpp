@@ -67,9 +67,7 @@ static Options optionsOf(const mbc_compile_options &given) {
 static void sendFindings(const dsl::Diagnostics &diagnostics,
                          const std::vector<std::string> &notes, mbc_sink sink,
                          bool all = false) {
-  send(sink, findingsText(diagnostics, all));
-  for (const std::string &note : notes)
-    send(sink, "note: " + note + "\n");
+  send(sink, findingsText(diagnostics, notes, all));
 }
 
 /// Findings and notes of a checkpoint, as they are asked for.

@@ -71,7 +71,7 @@ TEST_F(ConfigDrift, EveryFieldComesBackAsItWasWritten) {
                "{\n \"x_vendor\": {\"a\": [1, 2.50, null]},\n"
                " \"x_large\": 100000000000000001,\n");
   EXPECT_EQ(thereAndBack(text), text);
-  EXPECT_TRUE(said_.contains("x_vendor is read by nothing")) << said_;
+  EXPECT_TRUE(said_.contains("x_vendor, x_large are read by nothing")) << said_;
   // What does not fit a float keeps its last digit on the way, too.
   EXPECT_EQ(argument("max_position_embeddings", 5),
             std::string("J\x00\x00\x10\x00", 5));
