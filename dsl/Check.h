@@ -37,6 +37,7 @@ private:
   // CheckRules.cpp: the sides of a rule and its attributes.
   void rule(const Rule &rule);
   void subtree(const Rule &rule);    ///< R7
+  void hfDType(const Rule &rule);    ///< R28
   void tensor(const Expr &expr);     ///< R6, R7
   void tensorCall(const Call &call); ///< R4, R10
   void operation(const Call &call);  ///< R4, R8, R10

@@ -63,8 +63,11 @@ void Checker::word(const Attribute &attribute, const AttributeWord &entry) {
   static const std::vector<std::string> stages{"first", "last",
                                                "first_and_last"};
   static const std::vector<std::string> dtypes{"f32", "bf16", "f16"};
-  const std::vector<std::string> &words =
-      attribute.key == "stage" ? stages : dtypes;
+  static const std::vector<std::string> hfDTypes{"config", "f32", "bf16",
+                                                 "f16"};
+  const std::vector<std::string> &words = attribute.key == "stage"   ? stages
+                                          : attribute.key == "dtype" ? dtypes
+                                                                     : hfDTypes;
   if (!contains(words, entry.word) || entry.hasArguments)
     diagnostics.error(entry.where,
                       fmt::format("'{}' is no {}{}", entry.word, attribute.key,

@@ -15,6 +15,15 @@ bool contains(const std::vector<std::string> &names, const std::string &name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// False where a rule's side is made of constants only.
+bool readsTensor(const Expr &expr) {
+  return expr.kind != Expr::Kind::Call ||
+         (expr.call->callee != "init" &&
+          std::any_of(
+              expr.call->arguments.begin(), expr.call->arguments.end(),
+              [](const Argument &piece) { return readsTensor(*piece.value); }));
+}
+
 std::string suggestion(const std::string &name,
                        const std::vector<std::string> &names) {
   std::string near = didYouMean(name, names);
@@ -41,8 +50,17 @@ void Checker::rule(const Rule &rule) {
     tensor(*rule.megatron);
     tensor(*rule.hf);
   }
-  attributes(rule.attributes, {"shard", "dim", "stage", "dtype"});
+  attributes(rule.attributes, {"shard", "dim", "stage", "dtype", "hf_dtype"});
+  hfDType(rule);
   sectionNames(rule);
+}
+
+void Checker::hfDType(const Rule &rule) {
+  for (const Attribute &attribute : rule.attributes)
+    if (attribute.key == "hf_dtype" && !readsTensor(*rule.hf))
+      diagnostics.error(attribute.where,
+                        "'hf_dtype' is the dtype of a Hugging Face tensor, "
+                        "and this rule has none");
 }
 
 void Checker::subtree(const Rule &rule) {

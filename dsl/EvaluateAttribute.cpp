@@ -79,6 +79,8 @@ void Evaluation::setAttribute(Mapping &mapping, const Attribute &attribute) {
     mapping.stage = stageOf({&attribute, 1});
   } else if (attribute.key == "dtype") {
     mapping.dtype = word->word;
+  } else if (attribute.key == "hf_dtype") {
+    mapping.hfDType = word->word;
   }
 }
 

@@ -80,6 +80,7 @@ struct Mapping {
   Shard shard;
   Stage stage = Stage::ByName;
   std::string dtype;   ///< `dtype=f32`: pins the Megatron side; else empty
+  std::string hfDType; ///< `hf_dtype=config`: of the HF side where no record says it; else empty
   SourceRange where;
   std::vector<Note> expansion; ///< the block calls that led here, innermost first
   std::vector<Note> conditions; ///< those that let it hold, outermost first

@@ -92,17 +92,26 @@ private:
 
   DType hfDType(const std::string &name, const dsl::Mapping &mapping) const {
     DType stored = operands.types.front().dtype;
+    const DType usual = usualHfDType(name, mapping);
     std::optional<DType> asked = dtypeOption(input.options.dtype);
-    if (asked && mapping.dtype.empty() && isFloat(stored))
-      return *asked;
+    // A pin holds for Hugging Face, too, where it has the pinned dtype.
+    const bool pinned = dtypeOption(mapping.dtype) == usual;
+    return asked && !pinned && isFloat(stored) ? *asked : usual;
+  }
+
+  /// Where --dtype does not ask for another: recorded, else what the rule says.
+  DType usualHfDType(const std::string &name,
+                     const dsl::Mapping &mapping) const {
     const RecordedTensor *recorded =
         input.record ? input.record->find(name) : nullptr;
     if (recorded)
       return input.record->isQuantized(*recorded) ? input.configDType
                                                   : recorded->dtype;
-    // Without a record nothing says in which dtype a pinned tensor came.
-    return mapping.dtype.empty() && isFloat(stored) ? input.configDType
-                                                    : stored;
+    if (DType stored = operands.types.front().dtype; !isFloat(stored))
+      return stored;
+    const std::string &said =
+        mapping.hfDType.empty() ? mapping.dtype : mapping.hfDType;
+    return dtypeOption(said).value_or(input.configDType);
   }
 
   std::optional<RuleClass> classOf(const dsl::RuleInstance &instance,
@@ -110,8 +119,7 @@ private:
     RuleClass type;
     type.mapping = &model.mappings[instance.mapping];
     type.megatron = operands.types;
-    type.exactCasts =
-        !dtypeOption(input.options.dtype) || !type.mapping->dtype.empty();
+    type.exactCasts = !dtypeOption(input.options.dtype);
     if (!inferHf(type, instance, key))
       return std::nullopt;
     return type;

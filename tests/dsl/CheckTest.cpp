@@ -230,5 +230,21 @@ TEST(Check, R27_RowsAreDealtOutWhereThereAreExperts) {
                   .contains("'expert_rows' takes no arguments"));
 }
 
+TEST(Check, R28_OnlyTensorsOfHuggingFaceHaveItsDType) {
+  EXPECT_EQ(parseMessages("mbspec 1\n"
+                          "a <- concat(b, init(0, [2]))  hf_dtype=f32\n"
+                          "c <- concat(init(1, [2]), init(0, [2]))  "
+                          "hf_dtype=f32\n"
+                          "d <- e  hf_dtype=float\n"),
+            "t.mbspec:3:42: error: 'hf_dtype' is the dtype of a Hugging Face "
+            "tensor, and this rule has none\n"
+            "  c <- concat(init(1, [2]), init(0, [2]))  hf_dtype=f32\n"
+            "                                           ^~~~~~~~\n"
+            "t.mbspec:4:18: error: 'float' is no hf_dtype; known are config, "
+            "f32, bf16, f16\n"
+            "  d <- e  hf_dtype=float\n"
+            "                   ^~~~~\n");
+}
+
 } // namespace
 } // namespace mbc::dsl

@@ -341,6 +341,16 @@ TEST(Evaluate, AnAttributeMayDependOnACondition) {
             Stage::First);
 }
 
+TEST(Evaluate, TheTwoSidesHaveDTypesOfTheirOwn) {
+  const std::string spec =
+      withModel("w <- x  dtype=f32  hf_dtype=(hf.mtp > 0 ? bf16 : config)\n");
+  const Mapping with = evaluateText(spec, R"({"mtp": 1})").model.mappings.at(0);
+  EXPECT_EQ(with.dtype, "f32");
+  EXPECT_EQ(with.hfDType, "bf16");
+  EXPECT_EQ(evaluateText(spec, R"({"mtp": 0})").model.mappings.at(0).hfDType,
+            "config");
+}
+
 TEST(Evaluate, R19_ExtentsOfOnePieceAgree) {
   std::string text = evaluateText(withModel("def first(x, n) = concat(x:n, y)\n"
                                             "w <- first(a:3, 4)\n"))

@@ -88,6 +88,9 @@ void Damage::attribute(Tree::AttributeContext *tree) {
     if (key == "dtype")
       for (const char *other : {"f32", "bf16", "f16"})
         replace("dtype pin", span(word), other);
+    if (key == "hf_dtype")
+      for (const char *other : {"config", "f32", "bf16", "f16"})
+        replace("hf_dtype", span(word), other);
   }
 }
 
