@@ -7,6 +7,7 @@
 #include "runtime/Shape.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,16 @@ struct StoredObject {
   uint64_t length = 0;
 };
 
+/// Elements of a torch_dist's tensor that no chunk holds.
+struct StoredHole {
+  std::string_view tensor; ///< its name
+  std::string text;        ///< which elements of what, for people
+  /// The elements from `begin` to before `end` along `axis`; no axis where the
+  /// chunks do not tell.
+  std::optional<size_t> axis;
+  int64_t begin = 0, end = 0;
+};
+
 /// A checkpoint's headers: what is where, no tensor byte read. Immutable after
 /// `openCheckpoint`, so it may be read by any number of threads.
 struct Checkpoint {
@@ -75,6 +86,9 @@ struct Checkpoint {
   std::vector<StoredObject> objects;
   std::vector<StoredTensor>
       keys; ///< TorchDist: tensors under the file's own keys
+  /// TorchDist: of tensors whose values must therefore not be read. Who
+  /// converts them refuses, and can say more than the reader.
+  std::vector<StoredHole> holes;
   /// What `tensors` and `keys` point to.
   std::vector<std::shared_ptr<const HeaderStore>> stores;
   std::string

@@ -233,6 +233,11 @@ Result<void> writeRows(const Checkpoint &checkpoint, std::vector<Row> &rows,
 
 Result<void> writeListing(const Checkpoint &checkpoint,
                           const ListingOptions &options, const TextSink &sink) {
+  if (const auto &holes = checkpoint.holes; !holes.empty())
+    return fail("{}{}", holes.front().text,
+                holes.size() == 1
+                    ? ""
+                    : fmt::format(", and {} more holes", holes.size() - 1));
   if (!options.shards) {
     std::vector<Row> rows =
         options.keys ? keyRows(checkpoint) : tensorRows(checkpoint.tensors);

@@ -26,22 +26,26 @@ std::string range(size_t dim, int64_t begin, int64_t end) {
 }
 
 Result<void> checkAlong(const StoredTensor &tensor, size_t dim,
-                        const std::string &described) {
+                        const std::string &described,
+                        std::vector<StoredHole> &holes) {
   int64_t end = 0;
+  auto reaches = [&](int64_t begin) {
+    if (begin > end)
+      holes.push_back({tensor.name,
+                       fmt::format("{}: {} are covered by no chunk", described,
+                                   range(dim, end, begin)),
+                       dim, end, begin});
+  };
   for (const StoredPiece &piece : tensor.pieces) {
     int64_t begin = (*piece.start)[dim];
-    if (begin > end)
-      return fail("{}: {} are covered by no chunk", described,
-                  range(dim, end, begin));
+    reaches(begin);
     if (begin < end)
       return fail(
           "{}: {} are in two chunks", described,
           range(dim, begin, std::min(end, begin + (*piece.shape)[dim])));
     end = begin + (*piece.shape)[dim];
   }
-  if (end != (*tensor.shape)[dim])
-    return fail("{}: {} are covered by no chunk", described,
-                range(dim, end, (*tensor.shape)[dim]));
+  reaches((*tensor.shape)[dim]);
   return {};
 }
 
@@ -55,7 +59,8 @@ bool overlap(const StoredPiece &a, const StoredPiece &b) {
 
 /// Disjoint pieces whose sizes add up cover everything.
 Result<void> checkBoxes(const StoredTensor &tensor,
-                        const std::string &described) {
+                        const std::string &described,
+                        std::vector<StoredHole> &holes) {
   int64_t covered = 0;
   for (size_t i = 0; i != tensor.pieces.size(); ++i) {
     covered += tensor.pieces[i].shape->elements();
@@ -66,8 +71,10 @@ Result<void> checkBoxes(const StoredTensor &tensor,
                     toString(*tensor.pieces[i].start));
   }
   if (covered != tensor.shape->elements())
-    return fail("{}: the chunks hold {} of {} elements", described, covered,
-                tensor.shape->elements());
+    holes.push_back({tensor.name,
+                     fmt::format("{}: the chunks hold {} of {} elements",
+                                 described, covered, tensor.shape->elements()),
+                     std::nullopt});
   return {};
 }
 
@@ -83,7 +90,8 @@ void sortPieces(std::vector<StoredPiece> &pieces) {
 }
 
 Result<void> checkCoverage(const StoredTensor &tensor,
-                           const std::string &described) {
+                           const std::string &described,
+                           std::vector<StoredHole> &holes) {
   if (tensor.shape->elements() == 0)
     return {};
   if (tensor.shape->rank() == 0)
@@ -91,8 +99,8 @@ Result<void> checkCoverage(const StoredTensor &tensor,
                                      : fail("{}: has {} chunks, a scalar has 1",
                                             described, tensor.pieces.size());
   if (std::optional<size_t> dim = cutDimension(tensor))
-    return checkAlong(tensor, *dim, described);
-  return checkBoxes(tensor, described);
+    return checkAlong(tensor, *dim, described, holes);
+  return checkBoxes(tensor, described, holes);
 }
 
 } // namespace mbc

@@ -205,7 +205,8 @@ Result<Checkpoint> openTorchDist(const std::string &directory) {
   if (auto found = findAllData(directory, *index); !found)
     return std::unexpected(found.error());
   auto store = std::make_shared<HeaderStore>();
-  Result<std::vector<StoredTensor>> tensors = unstack(*index, path, *store);
+  Result<std::vector<StoredTensor>> tensors =
+      unstack(*index, path, *store, checkpoint.holes);
   if (!tensors)
     return std::unexpected(tensors.error());
   checkpoint.tensors = std::move(*tensors);

@@ -30,7 +30,8 @@ public:
       : path_(path), parameter_(parameter), form_(parameter.form),
         store_(store), axes_(form_.layerAxis + form_.expertAxis) {}
 
-  Result<void> run(std::vector<StoredTensor> &out);
+  Result<void> run(std::vector<StoredTensor> &out,
+                   std::vector<StoredHole> &holes);
 
 private:
   Result<void> prepare(std::vector<StoredTensor> &tensors);
@@ -133,7 +134,8 @@ std::string Unstacker::described(size_t unit,
   return text + fmt::format(" (key {})", parameter_.parts[0]->key);
 }
 
-Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
+Result<void> Unstacker::run(std::vector<StoredTensor> &out,
+                            std::vector<StoredHole> &holes) {
   std::vector<StoredTensor> tensors;
   if (auto good = prepare(tensors); !good)
     return good;
@@ -147,7 +149,8 @@ Result<void> Unstacker::run(std::vector<StoredTensor> &out) {
     StoredTensor &tensor = tensors[unit];
     sortPieces(pieces_[unit]);
     tensor.pieces = store_.keep(std::span<const StoredPiece>(pieces_[unit]));
-    if (auto good = checkCoverage(tensor, described(unit, tensor)); !good)
+    if (auto good = checkCoverage(tensor, described(unit, tensor), holes);
+        !good)
       return good;
     out.push_back(tensor);
   }
@@ -202,13 +205,15 @@ Result<std::vector<Parameter>> groupSections(const std::string &path,
 
 Result<std::vector<StoredTensor>> unstack(const TorchDistIndex &index,
                                           const std::string &path,
-                                          HeaderStore &store) {
+                                          HeaderStore &store,
+                                          std::vector<StoredHole> &holes) {
   Result<std::vector<Parameter>> parameters = groupSections(path, index);
   if (!parameters)
     return std::unexpected(parameters.error());
   std::vector<StoredTensor> tensors;
   for (const Parameter &parameter : *parameters)
-    if (auto good = Unstacker(path, parameter, store).run(tensors); !good)
+    if (auto good = Unstacker(path, parameter, store).run(tensors, holes);
+        !good)
       return std::unexpected(good.error());
   return tensors;
 }

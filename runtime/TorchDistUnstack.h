@@ -6,10 +6,12 @@ namespace mbc {
 
 /// The parameters of the model: a tensor for each layer and expert of a stacked
 /// key, and one for all sections of a parameter. Chunks already point to data.
-/// Every tensor is checked to be covered exactly once. `path` is the index's,
-/// for messages; what the tensors point to goes into `store`.
+/// No element of a tensor is covered twice; what is not covered is added to
+/// `holes`. `path` is the index's, for messages; what the tensors point to goes
+/// into `store`.
 Result<std::vector<StoredTensor>> unstack(const TorchDistIndex &index,
                                           const std::string &path,
-                                          HeaderStore &store);
+                                          HeaderStore &store,
+                                          std::vector<StoredHole> &holes);
 
 } // namespace mbc

@@ -1,9 +1,10 @@
 #include "compiler/Binding/MegatronOperands.h"
 
+#include "compiler/Binding/AffectedTensors.h"
 #include "compiler/Binding/InferShapes.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mbc::compiler {
 
@@ -11,7 +12,10 @@ MegatronOperands::MegatronOperands(const BindInput &input, Binding &binding,
                                    dsl::Diagnostics &diagnostics)
     : input(input), model(input.model), checkpoint(input.checkpoint),
       binding(binding), diagnostics(diagnostics), coverage(input.checkpoint),
-      reads(input.checkpoint, input.model, diagnostics) {}
+      reads(input.checkpoint, input.model, diagnostics) {
+  for (const StoredHole &hole : checkpoint.holes)
+    holes.emplace(hole.tensor, &hole);
+}
 
 bool MegatronOperands::find(uint32_t instance) {
   const dsl::RuleInstance &rule = model.instances[instance];
@@ -35,6 +39,8 @@ bool MegatronOperands::findOperand(const std::string &name,
   reads.use(tensor, instance, "read by");
   for (uint32_t at = tensor; at != Checkpoint::none; at = checkpoint.next(at))
     coverage.use(at);
+  if (hasHoles(tensor, instance))
+    return false;
   if (checkpoint.format != Format::TorchRanks) {
     append(chunkParts(checkpoint, tensor));
     return true;
@@ -51,6 +57,25 @@ bool MegatronOperands::findOperand(const std::string &name,
     compareStages(*operand);
   append(std::move(*operand));
   return true;
+}
+
+/// Reports each hole once, with what it is needed for.
+bool MegatronOperands::hasHoles(uint32_t tensor, uint32_t instance) {
+  const StoredTensor &stored = checkpoint.tensors[tensor];
+  auto [begin, end] = holes.equal_range(stored.name);
+  const dsl::RuleInstance &rule = model.instances[instance];
+  for (auto at = begin; at != end; ++at) {
+    std::string text = at->second->text;
+    std::vector<std::string> affected;
+    if (binding.direction == Direction::Export)
+      affected = affectedTensors(model.mappings[rule.mapping], rule,
+                                 *stored.shape, *at->second);
+    if (!affected.empty())
+      text += fmt::format(", and {} cannot be written without them",
+                          fmt::join(affected, ", "));
+    diagnostics.error({}, std::move(text));
+  }
+  return begin != end;
 }
 
 void MegatronOperands::append(StoredOperand operand) {

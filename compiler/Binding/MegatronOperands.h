@@ -4,6 +4,8 @@
 #include "compiler/Binding/Coverage.h"
 #include "compiler/Binding/StoredParts.h"
 
+#include <unordered_map>
+
 namespace mbc::compiler {
 
 /// The Megatron tensors of a model's rules in the files of a checkpoint, found
@@ -32,6 +34,7 @@ public:
 private:
   bool findOperand(const std::string &name, const dsl::Mapping &mapping,
                    uint32_t instance);
+  bool hasHoles(uint32_t tensor, uint32_t instance);
   void append(StoredOperand operand);
   std::vector<int64_t> sectionsOf(const dsl::RuleInstance &instance,
                                   const dsl::Mapping &mapping,
@@ -47,6 +50,7 @@ private:
   Coverage coverage;
   TensorUses reads;
   std::vector<std::pair<std::string, uint32_t>> missing;
+  std::unordered_multimap<std::string_view, const StoredHole *> holes;
 };
 
 } // namespace mbc::compiler

@@ -95,6 +95,70 @@ TEST_F(DamagedIndex, AMatrixOfAllLayersIsGone) {
        "model.layers.{0..2}.mlp.down_proj.weight (3 tensors) have no source"});
 }
 
+/// Cuts `text` from each place of `from` to the next of `to`: two of them.
+std::string cutTwice(std::string text, const std::string &from,
+                     const std::string &to) {
+  size_t at = 0;
+  for (int i = 0; i != 2; ++i, ++at) {
+    at = text.find(from, at);
+    const size_t end = text.find(to, at);
+    EXPECT_NE(end, text.npos) << "not in the index";
+    if (end != text.npos)
+      text.erase(at, end - at);
+  }
+  EXPECT_EQ(text.find(from), text.npos);
+  return text;
+}
+
+/// (1, expert, row, 0) as the index has it.
+std::string place(char expert, char row) {
+  return {'(', 'K', 1, 'K', expert, 'K', row, 'K', 0, 't'};
+}
+
+// qwen3_moe with two layers, four experts of width 12 and a hidden size of 8.
+// Of one expert the index loses the rows of its up projection, with their
+// place.
+TEST_F(DamagedMegatron, AHoleNamesTheTensorThatItIsIn) {
+  model_ = fixture("qwen3_moe");
+  model_.config["num_hidden_layers"] = 2;
+  model_.config["num_local_experts"] = 4;
+  model_.config["moe_intermediate_size"] = 12;
+  model_.config["hidden_size"] = 8;
+  for (auto &file : model_.files) {
+    std::erase_if(file.tensors, [](const auto &tensor) {
+      return tensor.name.contains("layers.2.") ||
+             tensor.name.contains("experts.4.") ||
+             tensor.name.contains("experts.5.");
+    });
+    for (auto &tensor : file.tensors)
+      for (auto &extent : tensor.shape)
+        extent = extent == 80   ? 8
+                 : extent == 44 ? 12
+                 : extent == 6  ? 4
+                                : extent;
+  }
+  model_.write(scratch_ / "hf");
+  const Outcome done = mbc({"convert", scratch_ / "hf", scratch_ / "mg"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  const std::string path = scratch_ / "mg/release/.metadata";
+  writeText(path, cutTwice(readText(path), place(2, 12), place(3, 0)));
+
+  const std::string hole =
+      ".metadata: tensor decoder.layers.1.mlp.experts.linear_fc1.weight2: "
+      "layer "
+      "1, expert 2 (key decoder.layers.mlp.experts.experts.linear_fc1.weight): "
+      "rows 12 to 23 are covered by no chunk";
+  expectRefused({hole + ", and model.layers.1.mlp.experts.2.up_proj.weight "
+                        "cannot be written without them\n"});
+  for (const std::vector<std::string> &call :
+       {std::vector<std::string>{"ls", scratch_ / "mg"},
+        {"convert", scratch_ / "mg", scratch_ / "mg2", "--to", "megatron"}}) {
+    const Outcome outcome = mbc(call);
+    EXPECT_EQ(outcome.status, 1) << spell(call);
+    EXPECT_TRUE(outcome.err.contains(hole + "\n")) << outcome.err;
+  }
+}
+
 // A spec that lost the router's bias: both ways are refused, by both names.
 TEST_F(DamagedMegatron, ABufferThatTheSpecForgot) {
   for (const char *name : {"deepseek_v3", "glm4_moe", "glm5_next"}) {

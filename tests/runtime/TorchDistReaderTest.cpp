@@ -93,8 +93,14 @@ TEST(TorchDistReader, HoleNamesLayerExpertAndRows) {
         if (layer != 1 || expert != 2 || row != 12)
           folder.chunk({layer, expert, row, 0}, {1, 1, 12, 8});
   auto checkpoint = folder.open();
-  ASSERT_FALSE(checkpoint);
-  EXPECT_EQ(checkpoint.error().message,
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  ASSERT_EQ(checkpoint->holes.size(), 1u);
+  const StoredHole &hole = checkpoint->holes.front();
+  EXPECT_EQ(hole.tensor, "decoder.layers.1.mlp.experts.linear_fc1.weight2");
+  EXPECT_EQ(hole.axis, std::optional<size_t>(0));
+  EXPECT_EQ(hole.begin, 12);
+  EXPECT_EQ(hole.end, 24);
+  EXPECT_EQ(hole.text,
             folder.path() +
                 "/.metadata: tensor decoder.layers.1.mlp.experts.linear_fc1."
                 "weight2: layer 1, expert 2 (key decoder.layers.mlp.experts."
