@@ -25,8 +25,8 @@ std::vector<std::string> formOf(const std::string &name) {
   return found == forms.end() ? std::vector<std::string>() : found->second;
 }
 
-/// qwen3_5_moe has the experts of a layer in one tensor and those of an MTP layer
-/// one by one; a form is asked for everywhere.
+/// qwen3_5_moe has the experts of a layer in one tensor and those of an MTP
+/// layer one by one; a form is asked for everywhere.
 Tensors withOneForm(const std::string &name, Tensors tensors) {
   if (name == "qwen3_5_moe")
     std::erase_if(tensors, [](const auto &entry) {
