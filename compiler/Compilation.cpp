@@ -253,6 +253,7 @@ bool Compilation::bindFromMegatron() {
     return fail(source.error());
   if (direction == Direction::Export) {
     layout = *source;
+    checkSourceArgs(model, sourceArgs(), checkpoint.root, diagnostics);
     binding = bindExport(bindInput(layout), diagnostics);
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace mbc::compiler {
@@ -29,6 +30,66 @@ static Json toJson(const dsl::Value &value) {
 static bool isPlain(const Json &value) {
   return !value.is_object() &&
          (!value.is_array() || std::ranges::all_of(value, isPlain));
+}
+
+/// Of numbers, true and false are 1 and 0; what is of two kinds, such as a list
+/// and an expression for it, cannot be compared.
+static bool differ(const Json &a, const Json &b) {
+  auto isNumber = [](const Json &value) {
+    return value.is_number() || value.is_boolean();
+  };
+  auto number = [](const Json &value) {
+    return value.is_boolean() ? double(value.get<bool>()) : value.get<double>();
+  };
+  if (isNumber(a) && isNumber(b))
+    return number(a) != number(b);
+  if (a.is_array() && b.is_array())
+    return !std::ranges::equal(a, b, [](const Json &one, const Json &other) {
+      return !differ(one, other);
+    });
+  return a.is_string() && b.is_string() && a != b;
+}
+
+/// Arguments that say how a model is trained, or that nothing of it reads.
+static bool saysNothingOfTheModel(std::string_view name, bool latent) {
+  static constexpr std::array training = {
+      std::string_view("seq_length"),
+      std::string_view("init_method_std"),
+      std::string_view("attention_dropout"),
+      std::string_view("hidden_dropout"),
+      std::string_view("moe_aux_loss_coeff"),
+      std::string_view("moe_router_load_balancing_type"),
+      std::string_view("moe_router_dtype"),
+      std::string_view("moe_grouped_gemm"),
+      std::string_view("mtp_loss_scaling_factor")};
+  static constexpr std::array ofPlainAttention = {
+      std::string_view("kv_channels"), std::string_view("num_query_groups"),
+      std::string_view("group_query_attention")};
+  return std::ranges::find(training, name) != training.end() ||
+         (latent &&
+          std::ranges::find(ofPlainAttention, name) != ofPlainAttention.end());
+}
+
+void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
+                     const std::string &source, dsl::Diagnostics &diagnostics) {
+  if (!sourceArgs.is_object())
+    return;
+  const Json latent = sourceArgs.value("multi_latent_attention", Json());
+  for (const dsl::ConfigField &field : model.config) {
+    auto there = sourceArgs.find(field.name);
+    // The layout's marks stand in a pattern.
+    if (there == sourceArgs.end() || field.name == model.patternField ||
+        saysNothingOfTheModel(field.name, latent == Json(true)))
+      continue;
+    const Json given = toJson(field.value);
+    if (differ(given, *there))
+      diagnostics.warning(
+          field.where,
+          fmt::format("{} has {} {}, and config.json gives {}; config.json is "
+                      "written as it is: correct it if the model was trained "
+                      "so",
+                      source, field.name, there->dump(), given.dump()));
+  }
 }
 
 /// What the layout, and what was written in it, makes of the arguments.

@@ -13,4 +13,9 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
                   const Options &options, DType dtype, int64_t paddedVocab,
                   const Json &sourceArgs);
 
+/// Warns of arguments of a Megatron source that are not what config.json gives:
+/// an export writes that, and the weights may need the others.
+void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
+                     const std::string &source, dsl::Diagnostics &diagnostics);
+
 } // namespace mbc::compiler

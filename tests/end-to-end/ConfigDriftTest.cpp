@@ -271,6 +271,33 @@ TEST_F(ConfigDrift, ScoresThatMegatronLeavesAsTheyAreNeedNoNote) {
   }
 }
 
+// Training with another base of the rotary positions, say, leaves weights that
+// need it, and an export writes config.json as it was.
+TEST_F(ConfigDrift, ArgumentsThatTrainingChangedAreNamed) {
+  HfModel model = fixture("mistral");
+  model.config["sliding_window"] = 8;
+  model.config["rope_parameters"]["rope_theta"] = 1000000.0;
+  write(model);
+  const std::string trained = model.config.dump(1);
+  thereAndBack(trained);
+  EXPECT_FALSE(said_.contains("warning")) << said_;
+  // A seq_length is that of a run, and no matter.
+  model.config["max_position_embeddings"] = 131072;
+  model.config["sliding_window"] = 4;
+  model.config["rope_parameters"]["rope_theta"] = 10000.0;
+  fs::create_directories(scratch_ / "other");
+  writeText(scratch_ / "other/config.json", model.config.dump(1));
+  const Outcome outcome = mbc({"convert", scratch_ / "mg", scratch_ / "back",
+                               "--force", "--hf-config", scratch_ / "other"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char *text :
+       {"has rotary_base 1000000.0, and config.json gives 10000.0",
+        "has window_size [7,0], and config.json gives [3,0]",
+        "has max_position_embeddings 32768, and config.json gives 131072"})
+    EXPECT_TRUE(outcome.err.contains(text)) << outcome.err;
+  EXPECT_FALSE(outcome.err.contains("seq_length 32768")) << outcome.err;
+}
+
 /// A torch_dist without anything of ours: what is left is Megatron's own.
 TEST_F(ConfigDrift, APlainCheckpointIsReadWithTheConfigGiven) {
   const HfModel model = fixture("qwen3");
