@@ -73,7 +73,8 @@ constexpr std::string_view ofEveryDecoder[] = {
     "normalization",       "norm_epsilon",
     "layernorm_epsilon",   "init_method_std",
     "attention_dropout",   "hidden_dropout",
-    "add_bias_linear",     "untie_embeddings_and_output_weights"};
+    "add_bias_linear",     "untie_embeddings_and_output_weights",
+    "add_qkv_bias",        "kv_channels"};
 constexpr std::string_view ofExperts[] = {"num_experts",
                                           "moe_ffn_hidden_size",
                                           "moe_router_topk",
@@ -115,6 +116,8 @@ public:
     checkSparseLayers();
     checkPattern();
     checkVocabulary();
+    checkRotation();
+    checkNumbers();
     reportMissing();
   }
 
@@ -229,6 +232,68 @@ private:
           {}, fmt::format("the vocabulary of {} is padded to multiples of {}; "
                           "Megatron's are multiples of {}",
                           model.name, model.vocabMultiple, block));
+  }
+
+  std::string_view word(std::string_view argument) const {
+    const dsl::Value *value = arguments.find(argument);
+    const auto *text = value ? std::get_if<std::string>(value) : nullptr;
+    return text ? std::string_view(*text) : std::string_view();
+  }
+
+  std::optional<double> number(std::string_view argument) const {
+    const dsl::Value *value = arguments.find(argument);
+    if (const auto *real = value ? std::get_if<double>(value) : nullptr)
+      return *real;
+    if (auto integer = arguments.integer(argument))
+      return static_cast<double>(*integer);
+    return std::nullopt;
+  }
+
+  /// `argument` is null unless `isAsked`, which `by` says, and else is not.
+  void expectGiven(std::string_view argument, bool isAsked,
+                   std::string_view by) {
+    if ((arguments.find(argument) != nullptr) != isAsked)
+      diagnostics.warning(
+          placeOf(argument),
+          fmt::format("Megatron's {} is {} here, and should {}be: see {}",
+                      argument, isAsked ? "null" : "not null",
+                      isAsked ? "not " : "", by));
+  }
+
+  /// Each way to scale rotary positions has arguments of its own.
+  void checkRotation() {
+    const std::string_view kind = word("position_embedding_type");
+    for (const dsl::ConfigField &field : model.config)
+      if (field.name.starts_with("yarn_"))
+        expectGiven(field.name, kind == "yarn", "position_embedding_type");
+    if (arguments.isTrue("use_rope_scaling"))
+      expectGiven("rope_scaling_factor", true, "use_rope_scaling");
+    if (kind == "mrope")
+      expectGiven("mrope_section", true, "position_embedding_type");
+    if (kind == "rope")
+      expectGiven("mrope_section", false, "position_embedding_type");
+    if (number("rotary_seq_len_interpolation_factor") == 1)
+      diagnostics.warning(placeOf("rotary_seq_len_interpolation_factor"),
+                          "Megatron's rotary_seq_len_interpolation_factor is "
+                          "1, which interpolates nothing: null says that");
+  }
+
+  /// What two arguments say alike, and numbers that no model has.
+  void checkNumbers() {
+    for (auto [one, other] :
+         {std::pair("norm_epsilon", "layernorm_epsilon"),
+          std::pair("seq_length", "max_position_embeddings")})
+      if (number(one) != number(other))
+        diagnostics.warning(placeOf(one),
+                            fmt::format("Megatron's {} and {} differ here; "
+                                        "config.json has one number for both",
+                                        one, other));
+    for (std::string_view dropout : {"attention_dropout", "hidden_dropout"})
+      if (auto share = number(dropout); share && (*share < 0 || *share >= 1))
+        diagnostics.warning(placeOf(dropout),
+                            fmt::format("Megatron's {} is {}; nothing would be "
+                                        "left",
+                                        dropout, *share));
   }
 
   void reportMissing() {

@@ -218,6 +218,8 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
   const std::string scores = "but Megatron divides the scores of the chosen "
                              "experts by their sum";
   const std::string silu = "but Megatron's swiglu takes the gate through silu";
+  const std::string rope =
+      "but Megatron has no such rotary positions, and takes them unscaled";
   const std::string plain =
       "but Megatron's feed-forward without a gate has relu2 or gelu";
   const Case cases[] = {
@@ -232,6 +234,8 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
       {"kimi_k3", "/text_config/moe_renormalize", false, scores},
       {"kimi_k3", "/text_config/hidden_act", "situ", silu},
       {"llama", "/hidden_act", "gelu", silu},
+      {"llama", "/rope_parameters/rope_type", "dynamic", rope},
+      {"qwen3_moe", "/rope_parameters/rope_type", "longrope", rope},
       {"qwen3_vl", "/text_config/hidden_act", "relu", silu},
       {"llada", "/activation_type", "gelu", silu},
       {"gemma", "/hidden_act", "silu",
