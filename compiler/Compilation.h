@@ -53,6 +53,7 @@ public:
   // What has been found so far, whether or not it fits.
   const Checkpoint &source() const { return checkpoint; }
   const ConfigFacts &configFacts() const { return facts; }
+  const dsl::Model &evaluated() const { return model; }
   const Binding &bound() const { return binding; }
   const std::string &specText() const { return spec->files.front()->text; }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sstream>
+#include <tuple>
 
 namespace mbc::compiler {
 namespace {
@@ -28,11 +29,27 @@ struct Candidate {
           return entry.severity == dsl::Severity::Error;
         }));
   }
+  size_t unreadFields() const {
+    return compilation->evaluated().unreadConfigFields.size();
+  }
+  /// Megatron's, neither null nor false.
+  size_t argumentsSet() const {
+    return static_cast<size_t>(std::ranges::count_if(
+        compilation->evaluated().config, [](const dsl::ConfigField &field) {
+          return field.value != dsl::Value(false) &&
+                 !std::holds_alternative<std::monostate>(field.value);
+        }));
+  }
 };
 
+/// Where names tell nothing, the family whose fields config.json has; then the
+/// plainest: interleaved rotary positions, say, are no one's default.
 bool fitsBetter(const Candidate &a, const Candidate &b) {
-  return std::pair(a.misplaced(), a.errors()) <
-         std::pair(b.misplaced(), b.errors());
+  auto key = [](const Candidate &candidate) {
+    return std::tuple(candidate.misplaced(), candidate.errors(),
+                      candidate.unreadFields(), candidate.argumentsSet());
+  };
+  return key(a) < key(b);
 }
 
 /// The best of all specs that can be evaluated over this config.json at all.

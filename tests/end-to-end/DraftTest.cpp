@@ -44,6 +44,9 @@ TEST_P(Draft, NeedsNoEditForAKnownBuild) {
   ASSERT_EQ(shipped.status, 0) << shipped.err;
   EXPECT_EQ(mbc({"ls", "--sha256", scratch_ / "drafted"}).out,
             mbc({"ls", "--sha256", scratch_ / "shipped"}).out);
+  // Megatron's arguments, of which no name tells.
+  EXPECT_EQ(readText(scratch_ / "drafted/release/common.pt"),
+            readText(scratch_ / "shipped/release/common.pt"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Builds, Draft,
