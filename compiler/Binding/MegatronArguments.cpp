@@ -288,12 +288,20 @@ private:
                             fmt::format("Megatron's {} and {} differ here; "
                                         "config.json has one number for both",
                                         one, other));
+    const auto share = number("rotary_percent"), head = number("kv_channels");
+    if (share && head && !arguments.isTrue("multi_latent_attention"))
+      if (*share * *head < 2 || *share > 1)
+        diagnostics.warning(placeOf("rotary_percent"),
+                            fmt::format("Megatron's rotary_percent is {}, of "
+                                        "kv_channels {}: less than one pair, "
+                                        "or more than there are",
+                                        *share, *head));
     for (std::string_view dropout : {"attention_dropout", "hidden_dropout"})
-      if (auto share = number(dropout); share && (*share < 0 || *share >= 1))
+      if (auto rate = number(dropout); rate && (*rate < 0 || *rate >= 1))
         diagnostics.warning(placeOf(dropout),
                             fmt::format("Megatron's {} is {}; nothing would be "
                                         "left",
-                                        dropout, *share));
+                                        dropout, *rate));
   }
 
   void reportMissing() {
