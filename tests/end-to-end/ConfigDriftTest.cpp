@@ -150,6 +150,33 @@ TEST_F(ConfigDrift, PythonsNumbersStayAndCountForNothingElse) {
   EXPECT_TRUE(outcome.err.contains("num_key_value_heads (NaN)")) << outcome.err;
 }
 
+// Megatron would read these only when it trains.
+TEST_F(ConfigDrift, ANumberOfAnotherKindIsRefused) {
+  struct Case {
+    const char *field;
+    Json value;
+    std::string said;
+  };
+  const Case cases[] = {
+      {"/rms_norm_eps", "1e-6", "norm_epsilon would be \"1e-6\""},
+      {"/rms_norm_eps", -1e-6, "norm_epsilon would be -1e-06"},
+      {"/rms_norm_eps", true, "norm_epsilon would be true"},
+      {"/rope_parameters/rope_theta", "10000",
+       "rotary_base would be \"10000\""},
+      {"/max_position_embeddings", 0, "max_position_embeddings would be 0"},
+  };
+  for (const Case &sample : cases) {
+    SCOPED_TRACE(sample.said);
+    HfModel model = fixture("llama");
+    model.config[Json::json_pointer(sample.field)] = sample.value;
+    const Outcome outcome = check(model);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(outcome.err.contains("Megatron's " + sample.said +
+                                     ", and has to be a number above 0"))
+        << outcome.err;
+  }
+}
+
 TEST_F(ConfigDrift, AByteOrderMarkIsReadAndATrailingCommaIsShown) {
   const HfModel model = fixture("llama");
   write(model);
@@ -238,6 +265,8 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
       {"qwen3_moe", "/rope_parameters/rope_type", "longrope", rope},
       {"qwen3_vl", "/text_config/hidden_act", "relu", silu},
       {"llada", "/activation_type", "gelu", silu},
+      {"llama", "/rope_parameters/rope_type", "dynamic",
+       "but Megatron scales rotary positions as llama3 does"},
       {"gemma", "/hidden_act", "silu",
        "but Megatron takes the gate through fast_gelu, gelu_pytorch_tanh"},
       {"gemma4", "/hidden_activation", "silu",

@@ -20,12 +20,13 @@ protected:
     set("swiglu", true);
     // What the checks of other arguments need.
     for (const char *name :
-         {"max_position_embeddings", "seq_length", "position_embedding_type",
-          "normalization", "norm_epsilon", "layernorm_epsilon",
-          "init_method_std", "attention_dropout", "hidden_dropout",
-          "add_bias_linear", "add_qkv_bias",
-          "untie_embeddings_and_output_weights"})
+         {"position_embedding_type", "normalization", "init_method_std",
+          "attention_dropout", "hidden_dropout", "add_bias_linear",
+          "add_qkv_bias", "untie_embeddings_and_output_weights"})
       set(name, false);
+    for (const char *name : {"max_position_embeddings", "seq_length",
+                             "norm_epsilon", "layernorm_epsilon"})
+      set(name, int64_t{1});
   }
 
   void set(const std::string &name, dsl::Value value) {
@@ -84,6 +85,23 @@ const std::string fc1 = "decoder.layers.0.mlp.linear_fc1.weight";
 TEST_F(Facts, WhatAgreesIsNotMentioned) {
   add(proj, Shape{8, 12}, dsl::ShardKind::Row);  // 4 heads of 3
   add(fc1, Shape{40, 8}, dsl::ShardKind::Gated); // gate and up, 20 each
+  EXPECT_EQ(findings(), "");
+}
+
+TEST_F(Facts, ANumberThatIsNone) {
+  add(proj, Shape{8, 12}, dsl::ShardKind::Row);
+  const auto listOf = [](std::initializer_list<dsl::Value> values) {
+    return std::make_shared<const dsl::ValueList>(values);
+  };
+  const dsl::Value bad[] = {"10000", int64_t{0}, -1.0, true,
+                            listOf({int64_t{10000}, "10000"})};
+  for (const dsl::Value &value : bad) {
+    set("rotary_base", value);
+    dsl::Diagnostics diagnostics;
+    checkArguments(model, diagnostics);
+    EXPECT_TRUE(diagnostics.hasErrors());
+  }
+  set("rotary_base", listOf({int64_t{10000}, 1e6}));
   EXPECT_EQ(findings(), "");
 }
 
