@@ -114,7 +114,7 @@ public:
   void check() {
     if (model.config.empty())
       return;
-    checkNumbers();
+    checkPositive();
     for (size_t i = 0; i != given.size(); ++i)
       expect(switches()[i].argument, given[i] ? 1 : 0,
              fmt::format("the rules give {}{}", given[i] ? "" : "no ",
@@ -174,7 +174,7 @@ private:
                                       value, why));
   }
 
-  void checkNumbers() {
+  void checkPositive() {
     for (std::string_view argument : positive)
       if (const dsl::Value *value = arguments.find(argument);
           value && !isPositive(*value))

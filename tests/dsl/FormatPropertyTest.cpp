@@ -157,10 +157,11 @@ std::string meaning(const Model &model) {
     text += fmt::format("{} ", instance.mapping);
   for (const Mapping &mapping : model.mappings) {
     const Shard &shard = mapping.shard;
-    text += fmt::format("\n{} {} {} {} {} {} {} {}", mapping.label,
+    text += fmt::format("\n{} {} {} {} {} {} {} {} {}", mapping.label,
                         static_cast<int>(shard.kind), shard.expert, shard.dim,
                         fmt::join(shard.sections, ","), spell(shard.heads),
-                        static_cast<int>(mapping.stage), mapping.dtype);
+                        static_cast<int>(mapping.stage), mapping.dtype,
+                        mapping.hfDType);
     for (const auto *side : {&mapping.megatron, &mapping.hf})
       for (const Node &node : *side)
         text += spell(node);
