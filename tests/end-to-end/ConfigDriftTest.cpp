@@ -265,8 +265,6 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
       {"qwen3_moe", "/rope_parameters/rope_type", "longrope", rope},
       {"qwen3_vl", "/text_config/hidden_act", "relu", silu},
       {"llada", "/activation_type", "gelu", silu},
-      {"llama", "/rope_parameters/rope_type", "dynamic",
-       "but Megatron scales rotary positions as llama3 does"},
       {"gemma", "/hidden_act", "silu",
        "but Megatron takes the gate through fast_gelu, gelu_pytorch_tanh"},
       {"gemma4", "/hidden_activation", "silu",
