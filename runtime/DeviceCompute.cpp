@@ -79,17 +79,33 @@ DeviceCompute::plan(const Unit &unit) const {
   return result;
 }
 
-Result<void> DeviceCompute::compute(Unit &unit, bool withCrc) {
+/// Notes which bands a kernel makes where they stay: those that are nothing but
+/// kernels' work.
+void DeviceCompute::place(Unit &unit, const BandSink &sink) const {
+  for (Band &band : unit.bands) {
+    const plan::Output &output =
+        *plan_.classes()->Get(band.kind)->outputs()->Get(band.output);
+    band.placed = output.kernel() >= 0 && !output.encoding() &&
+                  band.elements() != 0 && sink.deviceAddress(band) != 0;
+  }
+  for (const Move &move : unit.moves)
+    if (!kernelOf(plan_, unit, move))
+      unit.bands[move.band].placed = false;
+}
+
+Result<void> DeviceCompute::compute(Unit &unit, bool withCrc,
+                                    const BandSink &sink) {
   if (Result<void> entered = device_.enter(); !entered)
     return entered;
   Result<std::vector<Launch>> launches = plan(unit);
   if (!launches)
     return std::unexpected(launches.error());
   if (!launches->empty()) {
+    place(unit, sink);
     auto space = take(unit.bytes);
     if (!space)
       return std::unexpected(space.error());
-    Result<void> done = run(unit, *launches, **space);
+    Result<void> done = run(unit, *launches, **space, sink);
     give(std::move(*space));
     if (!done)
       return done;
@@ -99,10 +115,16 @@ Result<void> DeviceCompute::compute(Unit &unit, bool withCrc) {
 }
 
 Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
-                                Workspace &space) const {
+                                Workspace &space, const BandSink &sink) const {
   const std::byte *first = unit.at(0);
   auto onDevice = [&](const std::byte *address) {
     return address ? space.unit.address() + (address - first) : 0;
+  };
+  auto targetOf = [&](const KernelCall &call) {
+    const Band &band = unit.bands[call.move->band];
+    return band.placed
+               ? sink.deviceAddress(band) + (call.target - unit.at(band.place))
+               : onDevice(call.target);
   };
   size_t tables = 0;
   bool exact = false;
@@ -111,7 +133,7 @@ Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
     for (const KernelCall &call : launch.calls) {
       Result<void> added =
           launch.batch.add({onDevice(call.source), onDevice(call.scales),
-                            onDevice(call.target), call.geometry});
+                            targetOf(call), call.geometry});
       if (!added)
         return added;
     }
@@ -139,7 +161,7 @@ Result<void> DeviceCompute::run(Unit &unit, std::vector<Launch> &launches,
     const plan::Class &kind = *plan_.classes()->Get(band.kind);
     bool made = kind.outputs()->Get(band.output)->kernel() >= 0;
     const size_t bytes = band.elements() * band.width;
-    if (done && made && bytes != 0)
+    if (done && made && !band.placed && bytes != 0)
       done = stream.download({unit.at(band.place), bytes},
                              space.unit.address() + band.place);
   }

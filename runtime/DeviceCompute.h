@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/BandSink.h"
 #include "runtime/DeviceKernels.h"
 #include "runtime/Units.h"
 
@@ -12,7 +13,7 @@ namespace mbc {
 
 /// What `compute` (UnitCompute.h) does, with the kernels on a GPU: a unit's
 /// staged bytes go up, all its kernels run in a launch a class, its bands come
-/// down. Movement and fills stay on the host, where the bytes are. Any number
+/// down, or are made where the sink keeps them. Movement and fills stay on the host, where the bytes are. Any number
 /// of threads may compute units; each has a stream, so that one's copies run
 /// beside another's kernels.
 class DeviceCompute {
@@ -22,7 +23,8 @@ public:
   make(const plan::Plan &plan, int ordinal, uint64_t memory);
 
   uint64_t memory() const { return memory_; } ///< the bound, in bytes
-  Result<void> compute(Unit &unit, bool withCrc);
+  const Device &device() const { return device_; }
+  Result<void> compute(Unit &unit, bool withCrc, const BandSink &sink);
   /// Host memory that the GPU copies from by itself; throws if there is none.
   BufferBytes pin(size_t bytes) const;
 
@@ -39,9 +41,10 @@ private:
   Result<std::unique_ptr<Workspace>> allocate(size_t unitBytes) const;
   Result<void> growTables(Workspace &space, size_t bytes) const;
   void give(std::unique_ptr<Workspace> space);
+  void place(Unit &unit, const BandSink &sink) const;
   Result<std::vector<Launch>> plan(const Unit &unit) const;
   Result<void> run(Unit &unit, std::vector<Launch> &launches,
-                   Workspace &space) const;
+                   Workspace &space, const BandSink &sink) const;
 
   const plan::Plan &plan_;
   Device device_;

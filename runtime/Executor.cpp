@@ -1,34 +1,18 @@
 #include "runtime/Executor.h"
 #include "runtime/Checkpoint.h"
-#include "runtime/Comparisons.h"
-#include "runtime/DeviceCompute.h"
 #include "runtime/ItemWriter.h"
-#include "runtime/Kernels.h"
 #include "runtime/Publish.h"
-#include "runtime/SourceFiles.h"
 #include "runtime/TargetFiles.h"
 #include "runtime/TargetFraming.h"
 #include "runtime/TorchDistWriter.h"
-#include "runtime/UnitGraph.h"
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/task_arena.h>
-#include <thread>
 
 namespace mbc {
 namespace {
 
-/// Output bytes of a unit: large enough for whole reads, small enough that the
-/// bytes are still in the cache when they are written (with 8 MiB a copy took
-/// three times the processor time).
-constexpr uint64_t unitBytes = 2 << 20;
-/// With a GPU: large enough for its copies.
-constexpr uint64_t deviceUnitBytes = 16 << 20;
-constexpr uint64_t comparisonChunk = 1 << 20;
 constexpr std::string_view markerName = "metadata.json";
 
 /// One run, from the checks to the published checkpoint.
@@ -38,11 +22,7 @@ public:
   Run(const Plan &plan, const std::string &source, const std::string &given,
       const std::string &target, const RunOptions &options)
       : plan_(*plan), source_(source), given_(given), target_(target),
-        options_(options),
-        threads_(options.threads
-                     ? options.threads
-                     : std::max(1u, std::thread::hardware_concurrency())),
-        sources_(plan_, source) {}
+        options_(options), work_(plan_, source, options) {}
 
   Result<RunSummary> operator()();
 
@@ -56,10 +36,7 @@ private:
   const plan::Plan &plan_;
   const std::string &source_, &given_, &target_;
   const RunOptions &options_;
-  unsigned threads_;
-  SourceFiles sources_;
-  Kernels kernels_;
-  std::unique_ptr<DeviceCompute> device_;
+  TensorWork work_;
   std::optional<TargetFraming> framing_;
   std::optional<Publication> publication_;
   RunSummary summary_;
@@ -84,20 +61,8 @@ Result<uint64_t> Run::neededBytes() const {
 }
 
 Result<void> Run::prepare() {
-  raiseOpenFileLimit();
-  if (Result<void> sizes = sources_.checkHeaders(); !sizes)
-    return sizes;
-  Result<Kernels> kernels = Kernels::load(plan_);
-  if (!kernels)
-    return std::unexpected(kernels.error());
-  kernels_ = std::move(*kernels);
-  if (options_.device >= 0) {
-    auto device =
-        DeviceCompute::make(plan_, options_.device, options_.deviceMemory);
-    if (!device)
-      return std::unexpected(device.error());
-    device_ = std::move(*device);
-  }
+  if (Result<void> prepared = work_.prepare(); !prepared)
+    return prepared;
   Result<TargetFraming> framing = TargetFraming::make(plan_);
   if (!framing)
     return std::unexpected(framing.error());
@@ -119,8 +84,7 @@ Result<void> Run::prepare() {
 }
 
 Result<void> Run::moveTensors() {
-  Result<std::vector<std::string>> notes =
-      compareSources(plan_, sources_, comparisonChunk);
+  Result<std::vector<std::string>> notes = work_.compare();
   if (!notes)
     return std::unexpected(notes.error());
   summary_.notes = std::move(*notes);
@@ -129,19 +93,9 @@ Result<void> Run::moveTensors() {
   if (Result<void> written = files.writeEmptyFiles(); !written)
     return written;
   ItemWriter writer(plan_, *framing_, files);
-  uint64_t most = options_.memory / (2 * threads_);
-  // A unit and what it is made from have room on the device.
-  uint64_t largest =
-      device_ ? std::min(deviceUnitBytes, device_->memory() / 8) : unitBytes;
-  Schedule schedule(
-      plan_, std::clamp<uint64_t>(most, 1, std::max<uint64_t>(1, largest)));
-  UnitGraph graph(schedule,
-                  {plan_, kernels_, sources_, writer, framing_->needsCrc(),
-                   device_.get(), options_.progress},
-                  options_.memory, threads_);
-  Result<void> done = graph.run();
-  summary_.bytesRead = graph.bytesRead();
-  noteQuantized(graph.quantizedAnew());
+  Result<void> done = work_.move(writer, framing_->needsCrc());
+  summary_.bytesRead = work_.bytesRead();
+  noteQuantized(work_.quantizedAnew());
   return done;
 }
 
@@ -195,11 +149,7 @@ Result<RunSummary> Run::operator()() {
     return std::unexpected(prepared.error());
   if (options_.progress)
     options_.progress->start(totals(plan_).targetBytes);
-  Result<void> moved;
-  tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
-                            threads_);
-  tbb::task_arena arena(static_cast<int>(threads_));
-  arena.execute([&] { moved = moveTensors(); });
+  Result<void> moved = moveTensors();
   if (moved)
     moved = writeSidecars();
   if (moved)

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "runtime/Plan.h"
-#include "runtime/Progress.h"
 #include "runtime/Result.h"
+#include "runtime/TensorWork.h"
 
 #include <cstdint>
 #include <string>
@@ -10,14 +10,9 @@
 
 namespace mbc {
 
-struct RunOptions {
-  uint64_t memory = uint64_t{4} << 30; ///< bytes of buffers at most
-  unsigned threads = 0;                ///< 0: one a processor
-  bool force = false;                  ///< replace a finished target
-  bool sync = true;                    ///< fsync before publication
-  int device = -1;                     ///< GPU for the kernels; -1: the CPU
-  uint64_t deviceMemory = 0;           ///< bytes at most, 0: half of it
-  Progress *progress = nullptr;        ///< told of written bytes, may be null
+struct RunOptions : WorkOptions {
+  bool force = false; ///< replace a finished target
+  bool sync = true;   ///< fsync before publication
 };
 
 /// What a run did, for a person or a program.

@@ -1,10 +1,9 @@
 #pragma once
 
+#include "runtime/BandSink.h"
 #include "runtime/Plan_generated.h"
-#include "runtime/Result.h"
 #include "runtime/TargetFiles.h"
 #include "runtime/TargetFraming.h"
-#include "runtime/Units.h"
 
 #include <mutex>
 #include <unordered_map>
@@ -14,13 +13,13 @@ namespace mbc {
 
 /// Writes computed bands and what stands around them: the archive of an item
 /// together with the last of its bands, the archive of a rank's file once all
-/// its items are written. `write` may run on any number of threads at once.
-class ItemWriter {
+/// its items are written.
+class ItemWriter : public BandSink {
 public:
   ItemWriter(const plan::Plan &plan, const TargetFraming &framing,
              TargetFiles &files);
 
-  Result<void> write(const Unit &unit);
+  Result<void> write(const Unit &unit) override;
 
 private:
   /// An item that spans units, until all of it is written.

@@ -69,13 +69,14 @@ Result<void> UnitGraph::run() {
                [this](const UnitPointer &unit) {
                  return step(unit, [&] {
                    if (services_.device)
-                     return services_.device->compute(*unit, services_.crc);
+                     return services_.device->compute(*unit, services_.crc,
+                                                       services_.sink);
                    return compute(services_.plan, services_.kernels, *unit,
                                   services_.crc);
                  });
                }},
               {nodes.graph, flow::unlimited, [this](const UnitPointer &unit) {
-                 step(unit, [&] { return services_.writer.write(*unit); });
+                 step(unit, [&] { return services_.sink.write(*unit); });
                  finish(unit);
                }}};
   flow::make_edge(nodes.read, nodes.compute);

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "runtime/BandSink.h"
 #include "runtime/BufferPool.h"
 #include "runtime/DeviceCompute.h"
-#include "runtime/ItemWriter.h"
 #include "runtime/Kernels.h"
 #include "runtime/Progress.h"
 #include "runtime/SourceFiles.h"
@@ -23,7 +23,7 @@ struct UnitServices {
   const plan::Plan &plan;
   const Kernels &kernels;
   SourceFiles &sources;
-  ItemWriter &writer;
+  BandSink &sink;
   bool crc;
   DeviceCompute *device; ///< null: kernels run on the CPU
   Progress *progress;    ///< may be null

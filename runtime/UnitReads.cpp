@@ -123,10 +123,17 @@ void Collector::finish() {
   unit_.bytes = place;
 }
 
-/// The k-th of n parts of `elements`, end exclusive.
-Range fraction(int64_t elements, int64_t k, int64_t n) {
-  int64_t whole = elements / n, rest = elements % n;
-  auto cut = [&](int64_t at) { return whole * at + rest * at / n; };
+/// Of large outputs, bands begin where a GPU's wide stores may begin.
+int64_t cutStep(int64_t elements) { return elements < 1 << 16 ? 1 : 64; }
+
+/// The k-th of n parts of `extent`, end exclusive, cut at multiples of `step`.
+/// Half of a part is a part of 2n: cuts depend on nothing but k / n.
+Range fraction(int64_t extent, int64_t k, int64_t n, int64_t step = 1) {
+  int64_t whole = extent / n, rest = extent % n;
+  auto cut = [&](int64_t at) {
+    int64_t place = whole * at + rest * at / n;
+    return at == n ? place : place / step * step;
+  };
   return {cut(k), cut(k + 1)};
 }
 
@@ -222,8 +229,9 @@ Extent extentOf(const plan::Class &kind, uint32_t index, int64_t k, int64_t n) {
                                                              : 0));
   const plan::Encoding *encoding = values.encoding();
   if (!encoding) {
-    Range range = fraction(output.elements(), k, n);
-    return {range, range.end - range.begin <= 1};
+    const int64_t step = cutStep(output.elements());
+    Range range = fraction(output.elements(), k, n, step);
+    return {range, range.end - range.begin <= step};
   }
   Range stripes = fraction(stripeCount(values), k, n);
   // Elements of the output that belong to a stripe.
@@ -268,6 +276,8 @@ Unit Schedule::prepare(const UnitKey &key) const {
       const plan::Output &shape = *kind.outputs()->Get(output);
       Band band;
       band.instance = order_[key.kind][row];
+      if (!isWanted(kind, band.instance, output))
+        continue;
       band.item = kind.items()->Get(band.instance * outputs + output);
       band.kind = key.kind;
       band.output = output;

@@ -12,13 +12,6 @@ namespace {
 /// stay small beside its bytes.
 constexpr uint64_t maxInstances = 4096;
 
-uint64_t outputBytes(const plan::Class &kind) {
-  uint64_t bytes = 0;
-  for (const plan::Output *output : *kind.outputs())
-    bytes += output->elements() * byteSize(DType(output->dtype()));
-  return bytes;
-}
-
 /// Place of an instance's first source; instances without one come first.
 std::pair<uint32_t, uint64_t>
 position(const plan::Plan &plan, const plan::Class &kind, uint32_t instance) {
@@ -45,7 +38,26 @@ const std::byte *Unit::find(uint32_t file, uint64_t begin, uint64_t end) const {
   return at(read.place + (begin - read.offset));
 }
 
-Schedule::Schedule(const plan::Plan &plan, uint64_t unitBytes) : plan_(plan) {
+bool Schedule::isWanted(const plan::Class &kind, uint32_t instance,
+                        uint32_t output) const {
+  return wanted_.empty() ||
+         wanted_[kind.items()->Get(instance * kind.outputs()->size() + output)];
+}
+
+uint64_t Schedule::wantedBytes(const plan::Class &kind,
+                               uint32_t instance) const {
+  uint64_t bytes = 0;
+  for (uint32_t index = 0; index != kind.outputs()->size(); ++index) {
+    const plan::Output &output = *kind.outputs()->Get(index);
+    if (isWanted(kind, instance, index))
+      bytes += output.elements() * byteSize(DType(output.dtype()));
+  }
+  return bytes;
+}
+
+Schedule::Schedule(const plan::Plan &plan, uint64_t unitBytes,
+                   std::vector<bool> wanted)
+    : plan_(plan), wanted_(std::move(wanted)) {
   size_t classes = length(plan.classes());
   tiles_.resize(classes);
   order_.resize(classes);
@@ -56,10 +68,19 @@ Schedule::Schedule(const plan::Plan &plan, uint64_t unitBytes) : plan_(plan) {
     std::vector<uint32_t> &order = order_[index];
     order.resize(instanceCount(kind));
     std::iota(order.begin(), order.end(), 0);
+    std::erase_if(order, [&](uint32_t instance) {
+      for (uint32_t output = 0; output != kind.outputs()->size(); ++output)
+        if (isWanted(kind, instance, output))
+          return false;
+      return true;
+    });
+    if (order.empty())
+      continue;
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return position(plan, kind, a) < position(plan, kind, b);
     });
-    uint64_t bytes = std::max<uint64_t>(1, outputBytes(kind));
+    // What another instance has of it is of the same size, or not much more.
+    uint64_t bytes = std::max<uint64_t>(1, wantedBytes(kind, order.front()));
     uint64_t bands = (bytes + unitBytes - 1) / unitBytes;
     uint64_t together =
         std::clamp<uint64_t>(unitBytes / bytes, 1, maxInstances);

@@ -29,6 +29,7 @@ struct Band {
   uint32_t crc = 0;      ///< CRC-32 of these bytes
   bool smallest = false; ///< it cannot be cut further
   bool anew = false;     ///< computed: quantised, and not as it came
+  bool placed = false;   ///< a kernel has put it where it stays
 
   int64_t elements() const { return range.end - range.begin; }
 };
@@ -90,8 +91,10 @@ struct UnitKey {
 /// made; `prepare` may run on any number of threads.
 class Schedule {
 public:
-  /// `unitBytes`: output bytes that a unit should have at most.
-  Schedule(const plan::Plan &plan, uint64_t unitBytes);
+  /// `unitBytes`: output bytes that a unit should have at most. `wanted`: the
+  /// items to make, by number; empty: all.
+  Schedule(const plan::Plan &plan, uint64_t unitBytes,
+           std::vector<bool> wanted = {});
 
   const std::vector<UnitKey> &keys() const { return keys_; }
   Unit prepare(const UnitKey &key) const;
@@ -99,7 +102,12 @@ public:
   std::vector<UnitKey> split(const UnitKey &key) const;
 
 private:
+  bool isWanted(const plan::Class &kind, uint32_t instance,
+                uint32_t output) const;
+  uint64_t wantedBytes(const plan::Class &kind, uint32_t instance) const;
+
   const plan::Plan &plan_;
+  std::vector<bool> wanted_;
   std::vector<ClassTiles> tiles_;            ///< by class
   std::vector<std::vector<uint32_t>> order_; ///< by class: its instances
   std::vector<UnitKey> keys_;

@@ -125,9 +125,7 @@ private:
     const uint32_t file = place.file;
     TargetItem item{file, static_cast<uint32_t>(target.tensors.size()),
                     static_cast<uint32_t>(files[file].lowestRank),
-                    static_cast<uint32_t>(target.starts.size()), 0};
-    for (size_t dim = 0; dim != output.shape.rank(); ++dim)
-      target.starts.push_back(0);
+                    static_cast<uint32_t>(place.chunk), 0};
     placed.items.push_back(target.items.size());
     itemsOfFile[file].push_back(
         {static_cast<uint32_t>(target.items.size()), place.chunk});
