@@ -3,16 +3,21 @@
 namespace mbc {
 
 Buffer BufferPool::take(size_t bytes) {
+  bytes = sizeFor(bytes);
   {
     std::lock_guard lock(mutex_);
+    Buffer *best = nullptr;
     for (Buffer &candidate : free_)
-      if (candidate.capacity >= bytes && candidate.capacity / 2 <= bytes) {
-        Buffer taken = std::move(candidate);
-        candidate = std::move(free_.back());
-        free_.pop_back();
-        held_ -= taken.capacity;
-        return taken;
-      }
+      if (candidate.capacity >= bytes && candidate.capacity / 2 <= bytes &&
+          (!best || candidate.capacity < best->capacity))
+        best = &candidate;
+    if (best) {
+      Buffer taken = std::move(*best);
+      *best = std::move(free_.back());
+      free_.pop_back();
+      held_ -= taken.capacity;
+      return taken;
+    }
   }
   if (allocate_)
     return {allocate_(bytes), bytes};

@@ -25,10 +25,15 @@ class BufferPool {
 public:
   using Allocate = std::function<BufferBytes(size_t bytes)>;
 
-  /// `allocate`: where new buffers come from; empty: from the heap.
-  explicit BufferPool(uint64_t keep, Allocate allocate = {})
-      : allocate_(std::move(allocate)), keep_(keep) {}
+  /// `allocate`: where new buffers come from; empty: from the heap. What is
+  /// dear to make is made in multiples of `step`, so that it fits other units.
+  explicit BufferPool(uint64_t keep, Allocate allocate = {}, size_t step = 1)
+      : allocate_(std::move(allocate)), keep_(keep), step_(step) {}
 
+  /// Bytes of the buffer that `take` gives for so many.
+  size_t sizeFor(size_t bytes) const {
+    return (bytes + step_ - 1) / step_ * step_;
+  }
   /// A buffer of `bytes` bytes or more.
   Buffer take(size_t bytes);
   void give(Buffer buffer);
@@ -38,6 +43,7 @@ private:
   std::vector<Buffer> free_;
   Allocate allocate_;
   uint64_t keep_, held_ = 0;
+  size_t step_;
 };
 
 } // namespace mbc

@@ -55,7 +55,7 @@ mbc::LoadOptions optionsOf(const mbc_load_options &given) {
   options.rank = {given.tp, given.pp, given.ep};
   options.device = given.device;
   options.threads = given.threads;
-  options.memory = given.memory ? given.memory : uint64_t{1} << 30;
+  options.memory = given.memory ? given.memory : uint64_t{512} << 20;
   options.deviceMemory = given.device_memory;
   return options;
 }

@@ -1,6 +1,7 @@
 #include "runtime/Device.h"
 
 #include <array>
+#include <sys/mman.h>
 
 namespace mbc {
 namespace {
@@ -81,10 +82,14 @@ Result<void> DeviceStream::launch(cuda::Function function, uint32_t blocks,
                "to take a kernel");
 }
 
+/// By an event, as waiting for the stream itself takes a processor while it
+/// waits.
 Result<void> DeviceStream::wait() const {
-  return check(
-      driver_->cuStreamSynchronize(static_cast<cuda::Stream>(stream_.get())),
-      "in its work");
+  auto event = static_cast<cuda::Event>(event_.get());
+  Result<void> done = check(
+      driver_->cuEventRecord(event, static_cast<cuda::Stream>(stream_.get())),
+      "to take an event");
+  return done ? check(driver_->cuEventSynchronize(event), "in its work") : done;
 }
 
 Result<double>
@@ -199,9 +204,25 @@ Result<DeviceMemory> Device::allocate(size_t bytes) const {
   return memory;
 }
 
+/// Large pages, all there before they are pinned: the driver's own allocation
+/// takes them one by one, which took three times as long.
 Result<DeviceMemory> Device::pin(size_t bytes) const {
-  void *address = nullptr;
-  int code = driver_->cuMemHostAlloc(&address, bytes, 0);
+  constexpr size_t page = size_t{2} << 20;
+  const size_t size = (bytes + page - 1) / page * page;
+  // Of a mapping that is one page longer, the part that begins at one.
+  void *mapping = mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED)
+    return fail("{} bytes of host memory cannot be pinned for the GPU: give "
+                "less --memory",
+                bytes);
+  auto first = reinterpret_cast<uintptr_t>(mapping);
+  void *address = reinterpret_cast<void *>((first + page - 1) / page * page);
+  std::shared_ptr<void> mapped(
+      mapping, [size](void *begin) { munmap(begin, size + page); });
+  madvise(address, size, MADV_HUGEPAGE);
+  madvise(address, size, MADV_POPULATE_WRITE); // else the driver does it
+  int code = driver_->cuMemHostRegister_v2(address, size, cuda::portable);
   if (code == cuda::outOfMemory)
     return fail("{} bytes of host memory cannot be pinned for the GPU: give "
                 "less --memory",
@@ -209,10 +230,12 @@ Result<DeviceMemory> Device::pin(size_t bytes) const {
   if (code != cuda::success)
     return failed(*driver_, code, "to pin host memory");
   DeviceMemory memory;
-  memory.address_ = reinterpret_cast<uint64_t>(address);
+  memory.address_ = reinterpret_cast<uintptr_t>(address);
   memory.bytes_ = bytes;
-  memory.owner_ = {address, [driver = driver_, context = context_](
-                                void *block) { driver->cuMemFreeHost(block); }};
+  memory.owner_ = {address,
+                   [driver = driver_, context = context_, mapped](void *block) {
+                     driver->cuMemHostUnregister(block);
+                   }};
   return memory;
 }
 
@@ -228,6 +251,14 @@ Result<DeviceStream> Device::makeStream() const {
                       driver->cuStreamDestroy_v2(
                           static_cast<cuda::Stream>(handle));
                     }};
+  cuda::Event event = nullptr;
+  if (int code = driver_->cuEventCreate(&event, cuda::sleepingEvent))
+    return failed(*driver_, code, "to make an event");
+  stream.event_ = {static_cast<void *>(event),
+                   [driver = driver_, context = context_](void *handle) {
+                     driver->cuEventDestroy_v2(
+                         static_cast<cuda::Event>(handle));
+                   }};
   return stream;
 }
 

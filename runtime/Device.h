@@ -48,7 +48,7 @@ private:
   Result<void> check(int code, const char *what) const;
 
   std::shared_ptr<const DeviceDriver> driver_;
-  std::shared_ptr<void> stream_;
+  std::shared_ptr<void> stream_, event_;
 };
 
 /// PTX that the driver has compiled.

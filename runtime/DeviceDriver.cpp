@@ -36,15 +36,14 @@ DeviceDriver::load(const std::string &path) {
   MBC_FIND(cuMemGetInfo_v2);
   MBC_FIND(cuMemAlloc_v2);
   MBC_FIND(cuMemFree_v2);
-  MBC_FIND(cuMemHostAlloc);
-  MBC_FIND(cuMemFreeHost);
+  MBC_FIND(cuMemHostRegister_v2);
+  MBC_FIND(cuMemHostUnregister);
   MBC_FIND(cuMemcpyHtoDAsync_v2);
   MBC_FIND(cuMemcpyDtoHAsync_v2);
   MBC_FIND(cuMemcpyDtoDAsync_v2);
   MBC_FIND(cuMemsetD8Async);
   MBC_FIND(cuStreamCreate);
   MBC_FIND(cuStreamDestroy_v2);
-  MBC_FIND(cuStreamSynchronize);
   MBC_FIND(cuEventCreate);
   MBC_FIND(cuEventDestroy_v2);
   MBC_FIND(cuEventRecord);

@@ -24,7 +24,10 @@ using Event = OpaqueEvent *;
 
 constexpr int success = 0, outOfMemory = 2, noDevice = 100;
 constexpr int capabilityMajor = 75, capabilityMinor = 76; ///< attributes
-constexpr int errorLog = 5, errorLogBytes = 6;            ///< of compilation
+constexpr unsigned portable = 1; ///< of pinned memory: for all contexts
+/// Who waits for it sleeps; it takes no time.
+constexpr unsigned sleepingEvent = 1 | 2;
+constexpr int errorLog = 5, errorLogBytes = 6; ///< of compilation
 
 } // namespace mbc::cuda
 
@@ -51,8 +54,8 @@ struct DeviceDriver {
   int (*cuMemGetInfo_v2)(size_t *free, size_t *total);
   int (*cuMemAlloc_v2)(cuda::Pointer *address, size_t bytes);
   int (*cuMemFree_v2)(cuda::Pointer address);
-  int (*cuMemHostAlloc)(void **address, size_t bytes, unsigned flags);
-  int (*cuMemFreeHost)(void *address);
+  int (*cuMemHostRegister_v2)(void *address, size_t bytes, unsigned flags);
+  int (*cuMemHostUnregister)(void *address);
   int (*cuMemcpyHtoDAsync_v2)(cuda::Pointer target, const void *source,
                               size_t bytes, cuda::Stream stream);
   int (*cuMemcpyDtoHAsync_v2)(void *target, cuda::Pointer source, size_t bytes,
@@ -63,7 +66,6 @@ struct DeviceDriver {
                          size_t bytes, cuda::Stream stream);
   int (*cuStreamCreate)(cuda::Stream *stream, unsigned flags);
   int (*cuStreamDestroy_v2)(cuda::Stream stream);
-  int (*cuStreamSynchronize)(cuda::Stream stream);
   int (*cuEventCreate)(cuda::Event *event, unsigned flags);
   int (*cuEventDestroy_v2)(cuda::Event event);
   int (*cuEventRecord)(cuda::Event event, cuda::Stream stream);

@@ -27,9 +27,9 @@ public:
   Result<void> write(const Unit &unit) override {
     for (const Band &band : unit.bands)
       if (band.storedBytes != 0)
-        std::memcpy(reinterpret_cast<void *>(addresses_[band.item] +
-                                             band.storedOffset),
-                    unit.at(band.storedPlace), band.storedBytes);
+        std::memcpy(
+            reinterpret_cast<void *>(addresses_[band.item] + band.storedOffset),
+            unit.at(band.storedPlace), band.storedBytes);
     return {};
   }
 
@@ -119,15 +119,17 @@ Result<std::vector<bool>> Loading::wantedFiles() const {
   if (!options)
     return std::unexpected(options.error());
   ParallelSizes sizes;
-  for (auto [key, size] : {std::pair("tp", &sizes.tp), {"pp", &sizes.pp},
-                           {"ep", &sizes.ep}, {"etp", &sizes.etp}})
+  for (auto [key, size] : {std::pair("tp", &sizes.tp),
+                           {"pp", &sizes.pp},
+                           {"ep", &sizes.ep},
+                           {"etp", &sizes.etp}})
     *size = std::max<int64_t>(1, options->value(key, int64_t{1}));
   if (options->value("etp", int64_t{0}) == 0)
     sizes.etp = sizes.tp;
   const RankPlace &rank = options_.rank;
-  for (auto [name, number, size] :
-       {std::tuple("tp", rank.tp, sizes.tp), {"pp", rank.pp, sizes.pp},
-        {"ep", rank.ep, sizes.ep}})
+  for (auto [name, number, size] : {std::tuple("tp", rank.tp, sizes.tp),
+                                    {"pp", rank.pp, sizes.pp},
+                                    {"ep", rank.ep, sizes.ep}})
     if (number < 0 || number >= size)
       return fail("the plan has no rank {}={}: it was compiled with --{} {}",
                   name, number, name, size);

@@ -18,7 +18,7 @@ constexpr uint64_t writeBackBytes = 32 << 20;
 } // namespace
 
 Result<uint64_t> freeBytes(const std::string &path) {
-  struct statvfs status {};
+  struct statvfs status{};
   if (statvfs(path.c_str(), &status) != 0)
     return fail("{}: cannot tell how much space is free: {}", path,
                 std::strerror(errno));
@@ -134,6 +134,7 @@ Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
   Result<const OutputFile *> output = opened(file);
   if (!output)
     return std::unexpected(output.error());
+  std::unique_lock writing(states_[file]->writing);
   uint64_t written = 0;
   for (size_t first = 0; first != pieces.size();) {
     size_t end = first + 1;
@@ -152,6 +153,7 @@ Result<void> TargetFiles::write(uint32_t file, std::span<const Piece> pieces) {
     written += reached - pieces[first].offset;
     first = end;
   }
+  writing.unlock();
   startWriteBack(*states_[file], written);
   return {};
 }

@@ -46,6 +46,9 @@ public:
 private:
   struct State {
     std::mutex opening;
+    /// The kernel lets one thread at a time write to a file: who waits here
+    /// sleeps, who waits there spins.
+    std::mutex writing;
     std::optional<OutputFile> output;
     std::atomic<uint32_t> items = 0;    ///< not yet done
     std::atomic<uint64_t> buffered = 0; ///< bytes not yet handed to the device

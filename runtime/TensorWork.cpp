@@ -12,8 +12,9 @@ namespace {
 /// bytes are still in the cache when they are written (with 8 MiB a copy took
 /// three times the processor time).
 constexpr uint64_t unitBytes = 2 << 20;
-/// With a GPU: large enough for its copies.
-constexpr uint64_t deviceUnitBytes = 16 << 20;
+/// With a GPU: large enough for its copies, small enough that few pinned bytes
+/// serve all threads.
+constexpr uint64_t deviceUnitBytes = 4 << 20;
 constexpr uint64_t comparisonChunk = 1 << 20;
 
 unsigned threadsOf(const WorkOptions &options) {
@@ -61,10 +62,10 @@ Result<void> TensorWork::move(BandSink &sink, bool crc,
   Schedule schedule(
       plan_, std::clamp<uint64_t>(most, 1, std::max<uint64_t>(1, largest)),
       std::move(wanted));
-  UnitGraph graph(schedule,
-                  {plan_, kernels_, sources_, sink, crc, device_.get(),
-                   options_.progress},
-                  options_.memory, threads_);
+  UnitGraph graph(
+      schedule,
+      {plan_, kernels_, sources_, sink, crc, device_.get(), options_.progress},
+      options_.memory, threads_);
   Result<void> done = arena_.execute([&] { return graph.run(); });
   bytesRead_ = graph.bytesRead();
   anew_ = graph.quantizedAnew();

@@ -15,10 +15,14 @@ struct UnitGraph::Nodes {
 
 namespace {
 
-/// Of the budget, an eighth may lie in the pool, waiting for the next unit; of
-/// pinned memory, which is dear to make, half.
+/// Of the budget, what may be in flight. The rest lies in the pool, waiting for
+/// the next unit: an eighth. A pinned buffer, which is dear to make, also
+/// serves units of half its size, and is never given up.
+uint64_t flightOf(uint64_t budget, const UnitServices &services) {
+  return services.device ? budget / 2 : budget - budget / 8;
+}
 uint64_t keptOf(uint64_t budget, const UnitServices &services) {
-  return services.device ? budget / 2 : budget / 8;
+  return services.device ? budget : budget / 8;
 }
 
 BufferPool::Allocate allocatorOf(const UnitServices &services) {
@@ -28,13 +32,18 @@ BufferPool::Allocate allocatorOf(const UnitServices &services) {
       [device = services.device](size_t bytes) { return device->pin(bytes); };
 }
 
+/// Pinned buffers are of whole large pages.
+size_t stepOf(const UnitServices &services) {
+  return services.device ? size_t{2} << 20 : 1;
+}
+
 } // namespace
 
 UnitGraph::UnitGraph(const Schedule &schedule, const UnitServices &services,
                      uint64_t budget, unsigned threads)
     : services_(services), schedule_(schedule),
-      pool_(keptOf(budget, services), allocatorOf(services)),
-      budget_(budget - keptOf(budget, services)), most_(3 * threads) {}
+      pool_(keptOf(budget, services), allocatorOf(services), stepOf(services)),
+      budget_(flightOf(budget, services)), most_(3 * threads) {}
 
 void UnitGraph::stop(Error error) {
   std::lock_guard lock(admission_);
@@ -70,7 +79,7 @@ Result<void> UnitGraph::run() {
                  return step(unit, [&] {
                    if (services_.device)
                      return services_.device->compute(*unit, services_.crc,
-                                                       services_.sink);
+                                                      services_.sink);
                    return compute(services_.plan, services_.kernels, *unit,
                                   services_.crc);
                  });
@@ -109,7 +118,7 @@ void UnitGraph::finish(const UnitPointer &unit) {
   if (services_.progress)
     for (const Band &band : unit->bands)
       services_.progress->add(band.storedBytes);
-  uint64_t bytes = unit->bytes;
+  uint64_t bytes = pool_.sizeFor(unit->bytes);
   pool_.give(std::move(unit->buffer));
   {
     std::lock_guard lock(admission_);
@@ -166,11 +175,12 @@ void UnitGraph::admit() {
       std::optional<Unit> unit = next();
       if (!unit)
         return;
-      if (units_ != 0 && flying_ + unit->bytes > budget_) {
+      uint64_t bytes = pool_.sizeFor(unit->bytes);
+      if (units_ != 0 && flying_ + bytes > budget_) {
         waiting_ = std::move(unit);
         return;
       }
-      flying_ += unit->bytes;
+      flying_ += bytes;
       ++units_;
       nodes_->read.try_put(std::make_shared<Unit>(std::move(*unit)));
     }

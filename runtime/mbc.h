@@ -36,7 +36,7 @@ typedef struct {
   int32_t tp, pp, ep;     /* the rank; of a plan to Hugging Face 0 */
   int32_t device;         /* GPU that the tensors go to; -1: the host */
   uint32_t threads;       /* 0: one a processor */
-  uint64_t memory;        /* bytes of host buffers at most; 0: 1 GiB */
+  uint64_t memory;        /* bytes of host buffers at most; 0: 512 MiB */
   uint64_t device_memory; /* of buffers beside the tensors; 0: half of what is
                              free */
 } mbc_load_options;

@@ -71,7 +71,7 @@ TEST_F(DeviceErrors, OutOfMemoryNamesBothNumbers) {
 TEST_F(DeviceErrors, PinnedMemoryThatIsNotThere) {
   Result<Device> device = open();
   ASSERT_TRUE(device);
-  set("MBC_FAKE_FAILS", "cuMemHostAlloc");
+  set("MBC_FAKE_FAILS", "cuMemHostRegister_v2");
   set("MBC_FAKE_CODE", "2");
   Result<DeviceMemory> memory = device->pin(4096);
   ASSERT_FALSE(memory);
@@ -83,7 +83,7 @@ TEST_F(DeviceErrors, LostDevice) {
   ASSERT_TRUE(device);
   Result<DeviceStream> stream = device->makeStream();
   ASSERT_TRUE(stream);
-  set("MBC_FAKE_FAILS", "cuStreamSynchronize");
+  set("MBC_FAKE_FAILS", "cuEventSynchronize");
   set("MBC_FAKE_CODE", "719");
   Result<void> done = stream->wait();
   ASSERT_FALSE(done);

@@ -72,14 +72,10 @@ int cuMemFree_v2(Pointer address) {
   std::free(reinterpret_cast<void *>(address));
   return 0;
 }
-int cuMemHostAlloc(void **address, size_t bytes, unsigned) {
-  *address = std::malloc(bytes);
-  return outcome("cuMemHostAlloc");
+int cuMemHostRegister_v2(void *, size_t, unsigned) {
+  return outcome("cuMemHostRegister_v2");
 }
-int cuMemFreeHost(void *address) {
-  std::free(address);
-  return 0;
-}
+int cuMemHostUnregister(void *) { return 0; }
 int cuMemcpyHtoDAsync_v2(Pointer target, const void *source, size_t bytes,
                          Handle) {
   std::memcpy(reinterpret_cast<void *>(target), source, bytes);
@@ -104,11 +100,10 @@ int cuStreamCreate(Handle *stream, unsigned) {
   return 0;
 }
 int cuStreamDestroy_v2(Handle) { return 0; }
-int cuStreamSynchronize(Handle) { return outcome("cuStreamSynchronize"); }
 int cuEventCreate(Handle *, unsigned) { return 0; }
 int cuEventDestroy_v2(Handle) { return 0; }
 int cuEventRecord(Handle, Handle) { return 0; }
-int cuEventSynchronize(Handle) { return 0; }
+int cuEventSynchronize(Handle) { return outcome("cuEventSynchronize"); }
 int cuEventElapsedTime(float *milliseconds, Handle, Handle) {
   *milliseconds = 1;
   return 0;

@@ -63,9 +63,8 @@ Tensors shared(Loaded loaded) {
     EXPECT_EQ(tensor.device.device_type, kDLCPU);
     EXPECT_EQ(tensor.strides, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data) % 256, 0u);
-    Tensor copy{dtypeOf(tensor.dtype),
-                {tensor.shape, tensor.shape + tensor.ndim},
-                {}};
+    Tensor copy{
+        dtypeOf(tensor.dtype), {tensor.shape, tensor.shape + tensor.ndim}, {}};
     size_t bytes = tensor.dtype.bits / 8;
     for (int64_t extent : copy.shape)
       bytes *= extent;
@@ -111,8 +110,7 @@ Tensors ofRank(const std::string &checkpoint, const Json &rows,
   return tensors;
 }
 
-class Load : public RankConversion, public testing::WithParamInterface<Case> {
-};
+class Load : public RankConversion, public testing::WithParamInterface<Case> {};
 
 TEST_P(Load, GivesARankWhatItsFileHolds) {
   const Case &sizes = GetParam();
@@ -126,8 +124,8 @@ TEST_P(Load, GivesARankWhatItsFileHolds) {
     layout.push_back(option);
   Outcome done = import(layout);
   ASSERT_EQ(done.status, 0) << done.err;
-  std::vector<std::string> compile{"compile", scratch_ / "hf",
-                                   "-o",      scratch_ / "plan.mbc",
+  std::vector<std::string> compile{"compile",  scratch_ / "hf",
+                                   "-o",       scratch_ / "plan.mbc",
                                    "--format", "torch"};
   compile.insert(compile.end(), layout.begin(), layout.end());
   done = mbc(compile);
@@ -140,8 +138,8 @@ TEST_P(Load, GivesARankWhatItsFileHolds) {
                                  std::to_string(pp) + ".ep" +
                                  std::to_string(ep);
         SCOPED_TRACE(rank);
-        Loaded loaded = load(scratch_ / "plan.mbc", scratch_ / "hf",
-                             onHost(tp, pp, ep));
+        Loaded loaded =
+            load(scratch_ / "plan.mbc", scratch_ / "hf", onHost(tp, pp, ep));
         ASSERT_TRUE(loaded.tensors) << loaded.error;
         const Tensors expected = ofRank(scratch_ / "mg", rows, rank, sizes);
         ASSERT_FALSE(expected.empty());
@@ -149,13 +147,14 @@ TEST_P(Load, GivesARankWhatItsFileHolds) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, Load,
-    testing::Values(Case{"llama", 2, 1, 1, 1}, Case{"qwen3_moe", 2, 1, 1, 2},
-                    Case{"exaone4", 1, 2, 2, 1}, Case{"glm5_next", 2, 2, 1, 2},
-                    Case{"deepseek_v3_fp8", 2, 1, 1, 2},
-                    Case{"gpt_oss_mxfp4", 1, 1, 1, 2}),
-    [](const auto &info) { return info.param.fixture; });
+INSTANTIATE_TEST_SUITE_P(Layouts, Load,
+                         testing::Values(Case{"llama", 2, 1, 1, 1},
+                                         Case{"qwen3_moe", 2, 1, 1, 2},
+                                         Case{"exaone4", 1, 2, 2, 1},
+                                         Case{"glm5_next", 2, 2, 1, 2},
+                                         Case{"deepseek_v3_fp8", 2, 1, 1, 2},
+                                         Case{"gpt_oss_mxfp4", 1, 1, 1, 2}),
+                         [](const auto &info) { return info.param.fixture; });
 
 class LoadOf : public RankConversion {};
 
@@ -174,10 +173,9 @@ TEST_F(LoadOf, WhatCannotBeLoadedIsSaid) {
   model_ = fixture("llama");
   model_.write(scratch_ / "hf");
   for (const char *format : {"torch", "torch_dist"}) {
-    const Outcome done =
-        mbc({"compile", scratch_ / "hf", "-o",
-             scratch_ / (std::string(format) + ".mbc"), "--format", format,
-             "--tp", "2"});
+    const Outcome done = mbc({"compile", scratch_ / "hf", "-o",
+                              scratch_ / (std::string(format) + ".mbc"),
+                              "--format", format, "--tp", "2"});
     ASSERT_EQ(done.status, 0) << done.err;
   }
   const std::string plan = scratch_ / "torch.mbc", hf = scratch_ / "hf";

@@ -1,6 +1,6 @@
 /// A rank's tensors loaded from files into a GPU's memory, beside what limits
 /// it, in one run. Files are in the page cache, or on tmpfs.
-/// usage: mbc-load-bench PLAN SOURCE [--check]
+/// usage: mbc-load-bench PLAN SOURCE [THREADS [MEMORY_IN_MIB [RUNS]]]
 #include "runtime/File.h"
 #include "runtime/Load.h"
 
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
+#include <span>
 #include <thread>
 
 namespace mbc::bench {
@@ -43,8 +44,8 @@ double uploadRate(const Device &device) {
   std::memset(host.host(), 1, host.bytes());
   double took = must(stream.time([&]() -> Result<void> {
     for (int i = 0; i != 8; ++i)
-      if (auto done = stream.upload(target.address(),
-                                    {host.host(), host.bytes()});
+      if (auto done =
+              stream.upload(target.address(), {host.host(), host.bytes()});
           !done)
         return done;
     return {};
@@ -68,8 +69,7 @@ double readRate(const Plan &plan, const std::string &source,
   uint64_t bytes = 0;
   for (const InputFile &file : files)
     for (uint64_t at = 0; at < file.size(); at += chunk) {
-      parts.push_back(
-          {&file, at, std::min<uint64_t>(chunk, file.size() - at)});
+      parts.push_back({&file, at, std::min<uint64_t>(chunk, file.size() - at)});
       bytes += parts.back().length;
     }
   std::vector<DeviceMemory> buffers;
@@ -109,41 +109,52 @@ void check(const Plan &plan, const std::string &source, const Device &device,
   fmt::print("{} tensors equal the host's\n", expected.tensors.size());
 }
 
-void run(int count, char **arguments) {
-  if (count < 3)
-    throw std::runtime_error("usage: mbc-load-bench PLAN SOURCE [--check]");
-  const Plan plan = must(Plan::open(arguments[1]));
-  const std::string source = arguments[2];
+struct Arguments {
+  std::string plan, source;
+  unsigned threads = std::thread::hardware_concurrency();
+  uint64_t memory = 512; ///< MiB
+  int runs = 5;
+};
+
+Arguments parse(std::span<char *> words) {
+  if (words.size() < 3)
+    throw std::runtime_error("usage: mbc-load-bench PLAN SOURCE [THREADS "
+                             "[MEMORY_IN_MIB [RUNS]]]");
+  Arguments arguments{words[1], words[2]};
+  if (words.size() > 3)
+    arguments.threads = std::stoul(words[3]);
+  if (words.size() > 4)
+    arguments.memory = std::stoul(words[4]);
+  if (words.size() > 5)
+    arguments.runs = std::stoi(words[5]);
+  return arguments;
+}
+
+void run(const Arguments &arguments) {
+  const Plan plan = must(Plan::open(arguments.plan));
   const Device device = must(Device::open(0));
-  const unsigned cores = std::thread::hardware_concurrency();
-  fmt::print("{}, {} processors\n", device.name(), cores);
-  if (count > 3)
-    check(plan, source, device, [&] {
-      LoadOptions options;
-      options.device = 0;
-      return must(load(plan, source, options));
-    }());
-  fmt::print("{:>7} {:>9} | {:>8} {:>8} | {:>8} {:>8} {:>8} {:>6}\n",
-             "threads", "memory", "upload", "read", "seconds", "read",
-             "tensors", "ratio");
-  for (unsigned threads : {cores, 2 * cores})
-    for (uint64_t memory : {uint64_t{512} << 20, uint64_t{2} << 30})
-      for (int i = 0; i != 3; ++i) {
-        const double upload = uploadRate(device);
-        const double read = readRate(plan, source, device, threads);
-        LoadOptions options;
-        options.device = 0;
-        options.threads = threads;
-        options.memory = memory;
-        const LoadedTensors loaded = must(load(plan, source, options));
-        const double rate = loaded.bytesRead / loaded.seconds;
-        fmt::print("{:>7} {:>9} | {:>8.1f} {:>8.1f} | {:>8.3f} {:>8.1f} "
-                   "{:>8.1f} {:>6.3f}\n",
-                   threads, memory >> 20, upload / 1e9, read / 1e9,
-                   loaded.seconds, rate / 1e9,
-                   loaded.bytes / loaded.seconds / 1e9,
-                   rate / std::min(upload, read));
-      }
+  LoadOptions options;
+  options.device = 0;
+  options.threads = arguments.threads;
+  options.memory = arguments.memory << 20;
+  fmt::print("{}, {} threads, {} MiB of buffers\n", device.name(),
+             options.threads, arguments.memory);
+  check(plan, arguments.source, device,
+        must(load(plan, arguments.source, options)));
+  fmt::print("GB/s: {:>6} {:>6} | {:>6} {:>7}, {:>7} {:>6}\n", "upload", "read",
+             "load s", "read", "tensors", "ratio");
+  for (int i = 0; i != arguments.runs; ++i) {
+    const double upload = uploadRate(device);
+    const double read =
+        readRate(plan, arguments.source, device, options.threads);
+    const LoadedTensors loaded = must(load(plan, arguments.source, options));
+    const double rate = loaded.bytesRead / loaded.seconds;
+    fmt::print("      {:>6.1f} {:>6.1f} | {:>6.3f} {:>7.1f}, {:>7.1f} "
+               "{:>6.3f}\n",
+               upload / 1e9, read / 1e9, loaded.seconds, rate / 1e9,
+               loaded.bytes / loaded.seconds / 1e9,
+               rate / std::min(upload, read));
+  }
 }
 
 } // namespace
@@ -151,7 +162,8 @@ void run(int count, char **arguments) {
 
 int main(int count, char **arguments) {
   try {
-    mbc::bench::run(count, arguments);
+    using namespace mbc::bench;
+    run(parse({arguments, static_cast<size_t>(count)}));
     return 0;
   } catch (const std::exception &exception) {
     fmt::print(stderr, "{}\n", exception.what());
