@@ -92,8 +92,9 @@ const Body *Evaluation::caseOf(const Match &match) {
     allowed.push_back("\"" + entry.word + "\"");
   }
   reporter.error(match.value->where,
-                 fmt::format("{} is not one of the words listed here: {}",
-                             describe(*value), fmt::join(allowed, ", ")));
+                 fmt::format("{} is not one of the words listed here: {}{}",
+                             describe(*value), fmt::join(allowed, ", "),
+                             values.correctionOf(*match.value)));
   return nullptr;
 }
 

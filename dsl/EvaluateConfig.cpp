@@ -10,7 +10,8 @@ int64_t Evaluation::integerOr(const ExprPtr &expr, int64_t fallback) {
   std::optional<int64_t> value = values.integer(*expr);
   if (value && *value < 0)
     reporter.error(expr->where,
-                   fmt::format("a count is needed here, not {}", *value));
+                   fmt::format("a count is needed here, not {}{}", *value,
+                               values.correctionOf(*expr)));
   return value.value_or(fallback);
 }
 
@@ -32,6 +33,7 @@ void Evaluation::addModel() {
 
 void Evaluation::addConfig() {
   for (const ConfigAssignment &field : spec.config) {
+    Expressions::Trace seen(values);
     std::optional<Datum> value = values.evaluate(*field.value);
     if (value && value->isObject())
       reporter.error(
@@ -40,8 +42,8 @@ void Evaluation::addConfig() {
                       "a string or a list",
                       field.field, describe(*value)));
     else if (value)
-      model.config.push_back(
-          {field.field, std::move(value->value), field.where});
+      model.config.push_back({field.field, std::move(value->value), field.where,
+                              describe(seen.fields)});
   }
   for (const Name &name : spec.ignoredFields) {
     std::vector<std::string> path(name.segments.begin() + 1,

@@ -198,13 +198,15 @@ bool Evaluation::operation(const Expr &expr, std::optional<int64_t> extent,
     if (!times)
       return false;
     if (*times < 1) {
-      reporter.error(call.where, "repeat needs a positive number of times");
+      reporter.error(call.where, "repeat needs a positive number of times" +
+                                     values.correctionOf(second));
       return false;
     }
     out.emit(OpKind::Repeat, expr.where, extent, 0, false, 0, 1, {&*times, 1});
     return true;
   }
   if (name == "deinterleave") {
+    Expressions::Trace seen(values);
     std::optional<int64_t> groups = values.integer(second);
     if (!groups || !shapeList(*call.arguments[2].value, ints, rest))
       return false;
@@ -212,7 +214,8 @@ bool Evaluation::operation(const Expr &expr, std::optional<int64_t> extent,
     if (ints.size() < 2 || *std::min_element(ints.begin(), ints.end()) < 1) {
       reporter.error(call.where,
                      "deinterleave needs a positive number of groups and, for "
-                     "each section, a positive number of rows in a group");
+                     "each section, a positive number of rows in a group" +
+                         correction(describe(seen.fields)));
       return false;
     }
     out.emit(OpKind::Deinterleave, expr.where, extent, 0, false, 0, 1, ints);
@@ -260,6 +263,7 @@ void Evaluation::addRule(const Statement &statement, const Rule &rule) {
   std::optional<uint32_t> mapping = table.find(key);
   if (!mapping) {
     mapping = newMapping(statement, rule);
+    model.mappings[*mapping].configFields = configFieldsOf(rule);
     table.add(key, *mapping);
   }
   model.instances.push_back(
@@ -299,6 +303,16 @@ void Evaluation::addSubtree(const Statement &statement, const Rule &rule) {
             "no tensor's name starts with '{}'; mark the pattern with ? if "
             "that may be",
             known));
+}
+
+/// What config.json has of the numbers of a rule that has just been evaluated.
+std::string Evaluation::configFieldsOf(const Rule &rule) {
+  Expressions::Trace seen(values);
+  RuleSide again;
+  side(*rule.megatron, nullptr, Side::Megatron, again);
+  again.clear();
+  side(*rule.hf, nullptr, Side::Hf, again);
+  return describe(seen.fields);
 }
 
 uint32_t Evaluation::newMapping(const Statement &statement, const Rule &rule) {

@@ -75,6 +75,7 @@ private:
   const AttributeWord *wordOf(const Attribute &attribute);
   bool attributeKey(const Rule &rule);
   uint32_t newMapping(const Statement &statement, const Rule &rule);
+  std::string configFieldsOf(const Rule &rule);
   void setAttribute(Mapping &mapping, const Attribute &attribute);
   void setShard(Shard &shard, const AttributeWord &word);
   Stage stageOf(std::span<const Attribute> attributes);

@@ -26,15 +26,17 @@ void Evaluation::inBlock(const Call &call, Visit visit) {
   if (!values.step(call.where))
     return;
   const Block &block = spec.blocks.at(call.symbol);
-  std::vector<Datum> arguments;
+  std::vector<std::pair<Datum, ConfigFields>> arguments;
   for (const Argument &argument : call.arguments) {
+    Expressions::Trace seen(values);
     std::optional<Datum> value = values.evaluate(*argument.value);
     if (!value)
       return;
-    arguments.push_back(std::move(*value));
+    arguments.emplace_back(std::move(*value), seen.fields);
   }
   for (size_t i = 0; i != arguments.size(); ++i)
-    values.push(block.parameters[i], std::move(arguments[i]));
+    values.push(block.parameters[i], std::move(arguments[i].first),
+                std::move(arguments[i].second));
   size_t base = values.hideLocals(arguments.size());
   reporter.pushCall(call.where, "block", call.callee);
   callSites.push_back(std::bit_cast<int64_t>(&call));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace mbc::dsl {
 
@@ -53,14 +53,45 @@ std::string describe(const Datum &datum) {
   return datum.node ? fmt::format("hf.{} ({})", datum.node->path, text) : text;
 }
 
+std::string describe(const ConfigFields &fields) {
+  std::vector<std::string> texts;
+  for (const ConfigNode *node : fields) {
+    if (node->kind == ConfigNode::Kind::Null)
+      continue;
+    Datum datum = fromConfig(*node);
+    datum.node = nullptr;
+    std::string text = fmt::format("{} {}", node->path, describe(datum));
+    if (std::ranges::find(texts, text) == texts.end())
+      texts.push_back(std::move(text));
+  }
+  constexpr size_t shown = 4;
+  if (texts.size() > shown) {
+    texts.resize(shown);
+    texts.emplace_back("...");
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string correction(const std::string &fields) {
+  return fields.empty()
+             ? ""
+             : fmt::format("; correct config.json ({}) or the spec", fields);
+}
+
+std::string Expressions::correctionOf(const Expr &expr) {
+  Trace seen(*this);
+  evaluate(expr);
+  return correction(describe(seen.fields));
+}
+
 std::optional<Datum> Expressions::fails(const SourceRange &where,
                                         std::string text) {
   reporter.error(where, std::move(text));
   return std::nullopt;
 }
 
-void Expressions::push(Symbol symbol, Datum value) {
-  locals.push_back({symbol, std::move(value), currentFrame});
+void Expressions::push(Symbol symbol, Datum value, ConfigFields fields) {
+  locals.push_back({symbol, std::move(value), currentFrame, std::move(fields)});
 }
 
 void Expressions::pop(size_t count) {
@@ -120,15 +151,17 @@ std::optional<int64_t> Expressions::integer(const Expr &expr) {
     return expr.integer;
   if (expr.kind == Expr::Kind::Name && expr.name->segments.size() == 1)
     if (const Local *local = findLocal(expr.name->head))
-      if (const int64_t *value = std::get_if<int64_t>(&local->value.value))
+      if (const int64_t *value = std::get_if<int64_t>(&local->value.value)) {
+        noteFields(local->fields);
         return *value;
+      }
   std::optional<Datum> datum = evaluate(expr);
   if (!datum)
     return std::nullopt;
   if (const int64_t *value = std::get_if<int64_t>(&datum->value))
     return *value;
-  fails(expr.where,
-        fmt::format("an integer is needed here, not {}", describe(*datum)));
+  fails(expr.where, fmt::format("an integer is needed here, not {}{}",
+                                describe(*datum), correctionOf(expr)));
   return std::nullopt;
 }
 
@@ -140,8 +173,8 @@ std::optional<double> Expressions::number(const Expr &expr) {
     return static_cast<double>(*value);
   if (const double *value = std::get_if<double>(&datum->value))
     return *value;
-  fails(expr.where,
-        fmt::format("a number is needed here, not {}", describe(*datum)));
+  fails(expr.where, fmt::format("a number is needed here, not {}{}",
+                                describe(*datum), correctionOf(expr)));
   return std::nullopt;
 }
 
@@ -168,8 +201,9 @@ std::optional<std::pair<int64_t, int64_t>> Expressions::bounds(const Expr &from,
   if (*last > *first &&
       static_cast<uint64_t>(*last) - static_cast<uint64_t>(*first) >
           static_cast<uint64_t>(maxIterations)) {
-    fails(to.where, fmt::format("the range {}..{} has more than {} steps",
-                                *first, *last, maxIterations));
+    fails(to.where,
+          fmt::format("the range {}..{} has more than {} steps{}", *first,
+                      *last, maxIterations, correctionOf(to)));
     return std::nullopt;
   }
   return std::pair(*first, *last);

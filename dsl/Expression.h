@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace mbc::dsl {
@@ -29,6 +30,16 @@ struct Datum {
 
 /// "hf.rope_theta (NaN)", "a list of 3", for messages.
 std::string describe(const Datum &datum);
+
+Datum fromConfig(const ConfigNode &node);
+
+using ConfigFields = std::vector<const ConfigNode *>;
+
+/// "num_attention_heads 8, head_dim 13": what config.json says there, without
+/// what is null; empty if it says nothing.
+std::string describe(const ConfigFields &fields);
+/// How a message about a number that comes from there ends; "" without fields.
+std::string correction(const std::string &fields);
 
 /// Where an error is reported from: adds the block and def calls that led
 /// there, and reports each place once however often it is reached.
@@ -97,7 +108,7 @@ public:
   void setFrame(const DefFrame *frame) { currentFrame = frame; }
 
   // Loop variables and block parameters.
-  void push(Symbol symbol, Datum value);
+  void push(Symbol symbol, Datum value, ConfigFields fields = {});
   void setLast(int64_t value) { locals.back().value.value = value; }
   void pop(size_t count = 1);
   /// A block sees its own parameters only; returns the former base.
@@ -119,17 +130,45 @@ public:
   /// What config.json says and the conversion does not keep, in words.
   std::set<std::string> configNotes;
 
+  /// Collects the fields of config.json that values come from, while it lives.
+  class Trace {
+  public:
+    explicit Trace(Expressions &values)
+        : values(values), outer(std::exchange(values.trace, &fields)) {}
+    ~Trace() {
+      values.trace = outer;
+      values.noteFields(fields);
+    }
+    Trace(const Trace &) = delete;
+    Trace &operator=(const Trace &) = delete;
+
+    ConfigFields fields;
+
+  private:
+    Expressions &values;
+    ConfigFields *outer;
+  };
+
+  /// `correction` of what an expression that has a value comes from.
+  std::string correctionOf(const Expr &expr);
+
 private:
   struct Local {
     Symbol symbol = noSymbol;
     Datum value;
     const DefFrame *owner = nullptr;
+    ConfigFields fields;
   };
   struct LetState {
     enum : uint8_t { Running, Failed, Ready } state = Running;
     Datum value;
+    ConfigFields fields;
   };
 
+  void noteFields(const ConfigFields &fields) {
+    if (trace)
+      trace->insert(trace->end(), fields.begin(), fields.end());
+  }
   std::optional<Datum> fails(const SourceRange &where, std::string text);
   std::optional<Datum> nameValue(const Expr &expr, bool allowMissing);
   std::optional<Datum> headValue(const Name &name);
@@ -150,6 +189,7 @@ private:
   std::optional<Datum> listValue(const Expr &expr);
   std::optional<Datum> comprehension(const Expr &expr);
   std::optional<Datum> indexValue(const Expr &expr);
+  std::string correctionOfOperands(const Expr &expr);
   std::optional<Datum> unary(const Expr &expr);
   std::optional<Datum> binary(const Expr &expr);
   std::optional<Datum> arithmetic(const Expr &expr, const Datum &left,
@@ -169,6 +209,7 @@ private:
   std::vector<Local> locals;
   size_t localsBase = 0;
   const DefFrame *currentFrame = nullptr;
+  ConfigFields *trace = nullptr; ///< null if nobody asks
   std::unordered_map<Symbol, LetState> lets;
   size_t openLets = 0;
   uint64_t steps_ = 0;

@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 namespace mbc::dsl {
-namespace {
-
 Datum fromConfig(const ConfigNode &node) {
   using Kind = ConfigNode::Kind;
   switch (node.kind) {
@@ -35,8 +33,6 @@ Datum fromConfig(const ConfigNode &node) {
   return {Value(std::shared_ptr<const ValueList>(std::move(list))), &node};
 }
 
-} // namespace
-
 const std::vector<std::string> &builtinNames() {
   static const std::vector<std::string> names{"len",   "join",     "log",
                                               "floor", "integers", "min",
@@ -50,6 +46,7 @@ std::optional<Datum> Expressions::letValue(const Let &let, Symbol symbol) {
     if (entry->second.state == LetState::Running)
       return fails(let.where,
                    fmt::format("'{}' is defined by itself", let.name));
+    noteFields(entry->second.fields);
     return entry->second.state == LetState::Ready
                ? std::optional(entry->second.value)
                : std::nullopt;
@@ -62,11 +59,13 @@ std::optional<Datum> Expressions::letValue(const Let &let, Symbol symbol) {
   // A let sees no loop variable and no parameter.
   const DefFrame *frame = std::exchange(currentFrame, nullptr);
   size_t base = std::exchange(localsBase, locals.size());
+  Trace seen(*this);
   std::optional<Datum> value = evaluate(*let.value);
   --openLets;
   localsBase = base;
   currentFrame = frame;
   LetState &state = lets[symbol];
+  state.fields = seen.fields;
   state.state = value ? LetState::Ready : LetState::Failed;
   if (value)
     state.value = *value;
@@ -74,8 +73,10 @@ std::optional<Datum> Expressions::letValue(const Let &let, Symbol symbol) {
 }
 
 std::optional<Datum> Expressions::headValue(const Name &name) {
-  if (const Local *local = findLocal(name.head))
+  if (const Local *local = findLocal(name.head)) {
+    noteFields(local->fields);
     return local->value;
+  }
   if (const Argument *argument = parameter(name)) {
     if (!step(name.where))
       return std::nullopt;
@@ -133,8 +134,11 @@ std::optional<Datum> Expressions::fieldValue(Datum datum, const Name &name,
                           : "; the nearest name there is '" + near + "'"));
     }
     datum = fromConfig(*member);
-    if (!datum.isObject())
+    if (!datum.isObject()) {
       member->read = true;
+      if (trace)
+        trace->push_back(member);
+    }
   }
   return datum;
 }

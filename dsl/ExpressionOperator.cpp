@@ -105,9 +105,18 @@ std::optional<Datum> Expressions::arithmetic(const Expr &expr,
   default:
     if (*y == 0)
       return fails(expr.where,
-                   fmt::format("{} is divided by 0", describe(left)));
+                   fmt::format("{} is divided by 0{}", describe(left),
+                               correctionOfOperands(expr)));
     return Datum{Value(*x / *y)};
   }
+}
+
+/// The operands have values, the expression has none.
+std::string Expressions::correctionOfOperands(const Expr &expr) {
+  Trace seen(*this);
+  for (const ExprPtr &operand : expr.operands)
+    evaluate(*operand);
+  return correction(describe(seen.fields));
 }
 
 std::optional<Datum>
@@ -117,11 +126,13 @@ Expressions::integerArithmetic(const Expr &expr, int64_t left, int64_t right) {
   bool overflow = false;
   if (expr.op == Op::Divide || expr.op == Op::Remainder) {
     if (right == 0)
-      return fails(expr.where, fmt::format("{} is divided by 0", left));
+      return fails(expr.where, fmt::format("{} is divided by 0{}", left,
+                                           correctionOfOperands(expr)));
     if (expr.op == Op::Divide && right != -1 && left % right != 0)
       return fails(expr.where,
-                   fmt::format("{} does not divide by {}: {} is left over",
-                               left, right, left % right));
+                   fmt::format("{} does not divide by {}: {} is left over{}",
+                               left, right, left % right,
+                               correctionOfOperands(expr)));
     if (right == -1) // the one divisor whose quotient can overflow
       overflow = expr.op == Op::Divide &&
                  __builtin_sub_overflow(int64_t{0}, left, &result);
@@ -135,9 +146,10 @@ Expressions::integerArithmetic(const Expr &expr, int64_t left, int64_t right) {
     overflow = __builtin_sub_overflow(left, right, &result);
   }
   if (overflow)
-    return fails(expr.where,
-                 fmt::format("the result of {} and {} does not fit in 64 bits",
-                             left, right));
+    return fails(
+        expr.where,
+        fmt::format("the result of {} and {} does not fit in 64 bits{}", left,
+                    right, correctionOfOperands(expr)));
   return Datum{Value(result)};
 }
 

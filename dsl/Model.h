@@ -84,6 +84,7 @@ struct Mapping {
   SourceRange where;
   std::vector<Note> expansion; ///< the block calls that led here, innermost first
   std::vector<Note> conditions; ///< those that let it hold, outermost first
+  std::string configFields; ///< config.json's, that its numbers come from: "head_dim 12"
   std::string label;   ///< for people: "decoder.layers.{i}.self_attention.linear_qkv.weight"
 };
 
@@ -124,6 +125,7 @@ struct ConfigField {
   std::string name; ///< Megatron's
   Value value;
   SourceRange where;
+  std::string configFields; ///< config.json's, that the value comes from
 };
 
 /// Which form of an `either` was taken, for the record and for the summary.

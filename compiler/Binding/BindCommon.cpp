@@ -2,6 +2,7 @@
 
 #include "compiler/Binding/InferShapes.h"
 #include "compiler/Binding/NameGroups.h"
+#include "dsl/Expression.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -124,7 +125,8 @@ void ClassTable::addInstance(uint32_t index, uint32_t instance,
 void shapeError(const dsl::Mapping &mapping, const ShapeError &error,
                 dsl::Diagnostics &diagnostics) {
   dsl::SourceRange where = error.where.file ? error.where : mapping.where;
-  diagnostics.error(where, error.text, mapping.expansion);
+  diagnostics.error(where, error.text + dsl::correction(mapping.configFields),
+                    mapping.expansion);
 }
 
 std::optional<DType> dtypeOption(std::string_view text) {
