@@ -91,10 +91,11 @@ const Body *Evaluation::caseOf(const Match &match) {
       return &entry.body;
     allowed.push_back("\"" + entry.word + "\"");
   }
-  reporter.error(match.value->where,
-                 fmt::format("{} is not one of the words listed here: {}{}",
-                             describe(*value), fmt::join(allowed, ", "),
-                             values.correctionOf(*match.value)));
+  reporter.error(
+      match.value->where,
+      fmt::format("{} is not one of the words listed here: {}{}",
+                  describe(*value), fmt::join(allowed, ", "),
+                  value->node ? "" : values.correctionOf(*match.value)));
   return nullptr;
 }
 

@@ -160,8 +160,9 @@ std::optional<int64_t> Expressions::integer(const Expr &expr) {
     return std::nullopt;
   if (const int64_t *value = std::get_if<int64_t>(&datum->value))
     return *value;
-  fails(expr.where, fmt::format("an integer is needed here, not {}{}",
-                                describe(*datum), correctionOf(expr)));
+  fails(expr.where,
+        fmt::format("an integer is needed here, not {}{}", describe(*datum),
+                    datum->node ? "" : correctionOf(expr)));
   return std::nullopt;
 }
 
@@ -173,8 +174,9 @@ std::optional<double> Expressions::number(const Expr &expr) {
     return static_cast<double>(*value);
   if (const double *value = std::get_if<double>(&datum->value))
     return *value;
-  fails(expr.where, fmt::format("a number is needed here, not {}{}",
-                                describe(*datum), correctionOf(expr)));
+  fails(expr.where,
+        fmt::format("a number is needed here, not {}{}", describe(*datum),
+                    datum->node ? "" : correctionOf(expr)));
   return std::nullopt;
 }
 
