@@ -1,5 +1,4 @@
 #include "compiler/Binding/MegatronFacts.h"
-#include "dsl/Expression.h"
 #include "runtime/MegatronNames.h"
 
 #include <algorithm>
@@ -84,23 +83,6 @@ constexpr std::string_view ofExperts[] = {"num_experts",
                                           "moe_aux_loss_coeff",
                                           "moe_grouped_gemm"};
 
-/// Numbers above zero in every model that Megatron trains. What config.json has
-/// there may be of any kind, and Megatron would read it only when it trains.
-constexpr std::string_view positive[] = {
-    "hidden_size", "num_attention_heads", "max_position_embeddings",
-    "seq_length",  "norm_epsilon",        "layernorm_epsilon",
-    "rotary_base"};
-
-bool isPositive(const dsl::Value &value) {
-  if (const auto *integer = std::get_if<int64_t>(&value))
-    return *integer > 0;
-  if (const auto *number = std::get_if<double>(&value))
-    return !(*number <= 0); // NaN and Infinity become None, with a note
-  // Of several kinds of layers, each has its own.
-  const auto *list = std::get_if<std::shared_ptr<const dsl::ValueList>>(&value);
-  return list && std::ranges::all_of(**list, isPositive);
-}
-
 class Arguments {
 public:
   Arguments(const dsl::Model &model, dsl::Diagnostics &diagnostics)
@@ -114,7 +96,6 @@ public:
   void check() {
     if (model.config.empty())
       return;
-    checkPositive();
     for (size_t i = 0; i != given.size(); ++i)
       expect(switches()[i].argument, given[i] ? 1 : 0,
              fmt::format("the rules give {}{}", given[i] ? "" : "no ",
@@ -172,17 +153,6 @@ private:
                                       argument,
                                       arguments.integer(argument).value_or(0),
                                       value, why));
-  }
-
-  void checkPositive() {
-    for (std::string_view argument : positive)
-      if (const dsl::Value *value = arguments.find(argument);
-          value && !isPositive(*value))
-        diagnostics.error(
-            placeOf(argument),
-            fmt::format("Megatron's {} would be {}, and has to be a number "
-                        "above 0; see the field of config.json",
-                        argument, dsl::describe({*value})));
   }
 
   dsl::SourceRange placeOf(std::string_view argument) const {

@@ -10,7 +10,8 @@
 /// What is known of Megatron's modules without the spec: how they are cut,
 /// where they stand, which shapes Megatron's arguments give their parameters.
 /// A second statement of the same facts, so that a slip in one of them shows;
-/// findings are warnings, since a model may have modules of its own.
+/// findings are warnings, since a model may have modules of its own, but for
+/// what no model can be: an argument that contradicts every tensor.
 namespace mbc::compiler {
 
 /// `shard`, `stage` and `dtype` against the parameter's name.
@@ -27,9 +28,11 @@ void checkParameters(const dsl::Model &model, const Binding &binding,
 std::string shapeByArguments(const dsl::Model &model, const std::string &name);
 
 /// Arguments in `config` against the parameters that the rules give, and
-/// arguments that a decoder needs and `config` does not set. One finding is an
-/// error: what is no number where Megatron computes with one.
+/// arguments that a decoder needs and `config` does not set.
 void checkArguments(const dsl::Model &model, dsl::Diagnostics &diagnostics);
+
+/// Arguments in `config` that Megatron cannot compute with: errors.
+void checkArgumentKinds(const dsl::Model &model, dsl::Diagnostics &diagnostics);
 
 /// All of them; of an import.
 void checkMegatronFacts(const dsl::Model &model, const Binding &binding,

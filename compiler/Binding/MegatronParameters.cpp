@@ -1,4 +1,5 @@
 #include "compiler/Binding/MegatronFacts.h"
+#include "dsl/Expression.h"
 #include "runtime/MegatronNames.h"
 
 #include <algorithm>
@@ -225,6 +226,16 @@ constexpr std::pair<std::string_view, std::string_view> contradictions[] = {
     {"pre_mlp_layernorm.weight", "input_layernorm.weight"},
     {"enorm.weight", "pre_fc_norm_hidden.weight"},
     {"hnorm.weight", "pre_fc_norm_embedding.weight"},
+    {"enorm.weight", "hnorm.weight"},
+    {"hnorm.weight", "enorm.weight"},
+    {"enorm.weight", "shared_head.norm.weight"},
+    {"hnorm.weight", "shared_head.norm.weight"},
+    {"final_layernorm.weight", "enorm.weight"},
+    {"final_layernorm.weight", "hnorm.weight"},
+    {"linear_qkv.layer_norm_weight", "norm2.weight"},
+    {"linear_qkv.layer_norm_bias", "norm2.bias"},
+    {"linear_fc1.layer_norm_weight", "norm1.weight"},
+    {"linear_fc1.layer_norm_bias", "norm1.bias"},
 };
 
 bool endsIn(std::string_view name, std::string_view tail) {
@@ -302,7 +313,7 @@ public:
 
   bool isTrue(std::string_view name) const { return arguments.isTrue(name); }
 
-private:
+  /// A sum of products of arguments; nothing if one of them is not set.
   std::optional<int64_t> sum(std::string_view text) const {
     int64_t total = 0;
     for (auto term : std::views::split(text, std::string_view(" + "))) {
@@ -319,6 +330,7 @@ private:
     return total;
   }
 
+private:
   std::optional<int64_t> factor(std::string_view word) const {
     if (word == "gates")
       return arguments.gates();
@@ -343,12 +355,14 @@ public:
     for (const BoundClass &bound : binding.classes)
       for (size_t k = 0; k != bound.type.megatron.size(); ++k)
         note(bound, k);
+    reportStates();
     // Then each layer has arguments of its own.
     bool fitsAnyway = shapes.isTrue("heterogeneous_block_specs");
+    if (!fitsAnyway && reportContradictions())
+      return; // the shapes below follow from it
     for (const auto &[tail, seen] : byTail)
       if (seen.mapping && (varies(tail) ? !seen.fits && !fitsAnyway : true))
         warn(*seen.mapping, seen.problem);
-    reportStates();
   }
 
 private:
@@ -358,6 +372,14 @@ private:
     bool fits = false;
     const dsl::Mapping *mapping = nullptr;
     std::string problem;
+  };
+
+  /// The tensors whose extent a sum of arguments gives: whether one has it, and
+  /// the first that has not.
+  struct Extents {
+    bool fits = false;
+    const BoundClass *bound = nullptr;
+    size_t operand = 0, dim = 0;
   };
 
   /// Layers of one model may have other heads and widths than its arguments
@@ -375,17 +397,11 @@ private:
     const dsl::RuleInstance &instance =
         model.instances[bound.instances.front()];
     const std::string &name = instance.megatron[operand];
+    const dsl::Mapping &mapping = *bound.type.mapping;
+    std::string plain = withoutExpert(name);
+    noteNames(instance, name, plain, mapping);
     if (isTowerName(name))
       return;
-    const dsl::Mapping &mapping = *bound.type.mapping;
-    if (instance.hf.size() == 1)
-      for (auto [megatron, hf] : contradictions)
-        if (endsIn(name, megatron) && endsIn(instance.hf.front(), hf))
-          warn(mapping,
-               fmt::format("{} is read from {}: two norms have changed "
-                           "places",
-                           name, instance.hf.front()));
-    std::string plain = withoutExpert(name);
     std::string_view tail;
     bool isElsewhere = false, hasState = false;
     std::string wanted;
@@ -409,11 +425,119 @@ private:
           byTail[tail].fits, &mapping,
           fmt::format("{} has shape {}; Megatron's arguments give it {}", name,
                       toString(bound.type.megatron[operand].shape), wanted)};
+    if (hasShape)
+      noteExtents(bound, operand, tail);
     if (hasState)
       needState(plain, mapping);
     if (tail.empty() && isElsewhere && allKnown(plain))
       warn(mapping, fmt::format("{}: Megatron has no {} at this place", name,
                                 lastTwo(plain)));
+  }
+
+  /// What the names of both sides say against one another.
+  void noteNames(const dsl::RuleInstance &instance, const std::string &name,
+                 std::string_view plain, const dsl::Mapping &mapping) {
+    const std::vector<std::string> &hf = instance.hf;
+    if (hf.size() == 1)
+      for (auto [megatron, source] : contradictions)
+        if (endsIn(name, megatron) && endsIn(hf.front(), source))
+          warn(mapping, fmt::format("{} is read from {}: two norms have "
+                                    "changed places",
+                                    name, hf.front()));
+    // w1, w2 and w3 are gate, down and up.
+    if (hf.size() == 2 && endsIn(plain, "linear_fc1.weight") &&
+        endsIn(hf[0], "w3.weight") && endsIn(hf[1], "w1.weight"))
+      warn(mapping, fmt::format("{} is read from {} and {}: gate and up have "
+                                "changed places",
+                                name, hf[0], hf[1]));
+    for (auto [own, other] :
+         {std::pair("weight", "bias"), std::pair("bias", "weight")})
+      if (instance.megatron.size() == 1 && !hf.empty() && endsIn(plain, own) &&
+          std::ranges::all_of(hf, [&](const std::string &source) {
+            return endsIn(source, other);
+          }))
+        warn(mapping, fmt::format("{} is read from {}: a {} from a {}", name,
+                                  hf.front(), own, other));
+  }
+
+  /// Of the extents that all lines of the table give a parameter alike.
+  void noteExtents(const BoundClass &bound, size_t operand,
+                   std::string_view tail) {
+    const Shape &shape = bound.type.megatron[operand].shape;
+    const Parameter *first = nullptr;
+    std::vector<bool> agreed;
+    for (const Parameter &line : parameters()) {
+      if (line.tail != tail)
+        continue;
+      if (!first) {
+        first = &line;
+        agreed.assign(line.extents.size(), true);
+      }
+      if (line.extents.size() != shape.rank() ||
+          line.extents.size() != agreed.size())
+        return;
+      for (size_t dim = 0; dim != agreed.size(); ++dim)
+        agreed[dim] = agreed[dim] && line.extents[dim] == first->extents[dim];
+    }
+    for (size_t dim = 0; dim != agreed.size(); ++dim) {
+      const std::string_view text = first->extents[dim];
+      std::optional<int64_t> value =
+          agreed[dim] && text != "*" ? shapes.sum(text) : std::nullopt;
+      if (!value)
+        continue;
+      Extents &seen = byExtent[text];
+      if (shape[dim] == *value)
+        seen.fits = true;
+      else if (!seen.bound)
+        seen = {seen.fits, &bound, operand, dim};
+    }
+  }
+
+  /// Numbers that no tensor at all has: Megatron would build another model than
+  /// the weights are of. Whether there are any.
+  bool reportContradictions() {
+    bool found = false;
+    for (const auto &[text, seen] : byExtent)
+      if (seen.bound && !seen.fits) {
+        found = true;
+        contradicts(text, seen);
+      }
+    return found;
+  }
+
+  void contradicts(std::string_view text, const Extents &seen) {
+    const dsl::RuleInstance &instance =
+        model.instances[seen.bound->instances.front()];
+    const dsl::Mapping &mapping = *seen.bound->type.mapping;
+    std::string stored;
+    if (instance.hf.size() == 1)
+      stored = fmt::format(", as {} has shape {}", instance.hf.front(),
+                           toString(seen.bound->type.hf.front().shape));
+    diagnostics.error(
+        mapping.where,
+        fmt::format("Megatron's {} is {}, but {} has {} along dimension {}{}{}",
+                    text, *shapes.sum(text), instance.megatron[seen.operand],
+                    seen.bound->type.megatron[seen.operand].shape[seen.dim],
+                    seen.dim, stored, dsl::correction(fieldsOf(text))),
+        mapping.expansion);
+  }
+
+  /// What config.json has of the arguments in a sum.
+  std::string fieldsOf(std::string_view text) const {
+    std::string said;
+    for (const dsl::ConfigField &field : model.config)
+      if (contains(text, field.name) && !field.configFields.empty() &&
+          !said.contains(field.configFields))
+        said += (said.empty() ? "" : ", ") + field.configFields;
+    return said;
+  }
+
+  static bool contains(std::string_view text, std::string_view argument) {
+    for (auto term : std::views::split(text, std::string_view(" + ")))
+      for (auto part : std::views::split(term, '*'))
+        if (std::string_view(part.begin(), part.end()) == argument)
+          return true;
+    return false;
   }
 
   void needState(const std::string &name, const dsl::Mapping &mapping) {
@@ -440,6 +564,7 @@ private:
   dsl::Diagnostics &diagnostics;
   KnownShapes shapes;
   std::map<std::string_view, Seen> byTail;
+  std::map<std::string_view, Extents> byExtent;
   std::set<std::string> states, stateless;
   std::map<std::string, std::pair<const dsl::Mapping *, std::string>> stateOf;
 };

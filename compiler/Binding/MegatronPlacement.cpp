@@ -178,6 +178,9 @@ void checkPlacement(const dsl::Model &model, const Binding &binding,
 
 void checkMegatronFacts(const dsl::Model &model, const Binding &binding,
                         dsl::Diagnostics &diagnostics) {
+  checkArgumentKinds(model, diagnostics);
+  if (diagnostics.hasErrors()) // shapes by such numbers would be reported again
+    return;
   checkPlacement(model, binding, diagnostics);
   checkParameters(model, binding, diagnostics);
   checkArguments(model, diagnostics);
