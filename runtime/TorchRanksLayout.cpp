@@ -38,7 +38,10 @@ Result<RankSizes> readRankSizes(const Json &common, const std::string &path) {
   if (found == common.end() || !found->is_object())
     return fail("{}: has no saved arguments (args), so the sizes TP, PP and EP "
                 "of the per-rank files are not known; the names of the folders "
-                "can be read in two ways",
+                "can be read in two ways. Set tensor_model_parallel_size, "
+                "pipeline_model_parallel_size, expert_model_parallel_size, "
+                "num_layers and num_experts in args there, or load it in "
+                "Megatron with these sizes and save it as torch_dist",
                 path);
   const Json &args = *found;
   RankSizes sizes;

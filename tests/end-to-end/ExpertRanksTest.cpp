@@ -162,6 +162,24 @@ TEST_F(ExpertRanks, AndStagesAreToldApartByTheSavedArguments) {
   EXPECT_EQ(weightOf("tp0.pp1.ep0", 2, 3, "linear_fc2"),
             textOf(source.at(hf(2, 3, "down"))));
   expectSourceBack();
+
+  // Without them nothing does, and the sizes are asked for.
+  for (const std::string &folder : two) {
+    const std::string path =
+        scratch_ / ("mg/release/" + folder + "/model_optim_rng.pt");
+    std::string file = readText(path);
+    const std::string name("X\x04\0\0\0args", 9);
+    const size_t at = file.find(name);
+    ASSERT_NE(at, file.npos);
+    overwrite(path, at, std::string("X\x04\0\0\0arg_", 9));
+  }
+  const Outcome outcome = exportBack();
+  EXPECT_EQ(outcome.status, 1);
+  for (const char *text :
+       {"mp_rank_00_000/model_optim_rng.pt", "can be read in two ways",
+        "pipeline_model_parallel_size", "expert_model_parallel_size"})
+    EXPECT_TRUE(outcome.err.contains(text)) << outcome.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "back"));
 }
 
 } // namespace

@@ -93,7 +93,10 @@ TEST(TorchRanks, WithoutArgumentsThereIsNoReading) {
             (root / "mp_rank_00_000/model_optim_rng.pt") +
                 ": has no saved arguments (args), so the sizes TP, PP and EP "
                 "of the per-rank files are not known; the names of the folders "
-                "can be read in two ways");
+                "can be read in two ways. Set tensor_model_parallel_size, "
+                "pipeline_model_parallel_size, expert_model_parallel_size, "
+                "num_layers and num_experts in args there, or load it in "
+                "Megatron with these sizes and save it as torch_dist");
 }
 
 // Chunks go round the stages: those of stage 1 are the second and the fourth.
