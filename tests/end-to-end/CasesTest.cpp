@@ -102,6 +102,101 @@ TEST_F(Cases, ExportTakesTheStoredVocabularySize) {
   }
 }
 
+/// qwen3_moe of four layers and four experts: 8 query heads and 4 key-value
+/// heads of 16.
+HfModel fourLayersOfExperts() {
+  HfModel model = fixture("qwen3_moe");
+  const std::pair<const char *, int64_t> sizes[] = {
+      {"num_hidden_layers", 4},   {"hidden_size", 64},
+      {"num_attention_heads", 8}, {"num_key_value_heads", 4},
+      {"head_dim", 16},           {"moe_intermediate_size", 32},
+      {"num_local_experts", 4},   {"vocab_size", 300}};
+  for (auto [field, size] : sizes)
+    model.config[field] = size;
+  model.files.resize(1);
+  model.files[0].name = "model.safetensors";
+  model.files[0].tensors.clear();
+  auto add = [&](const std::string &name, Extents shape) {
+    model.add(name, "BF16", std::move(shape));
+  };
+  add("model.embed_tokens.weight", {300, 64});
+  add("lm_head.weight", {300, 64});
+  add("model.norm.weight", {64});
+  for (int layer = 0; layer != 4; ++layer) {
+    const std::string at = fmt::format("model.layers.{}.", layer);
+    add(at + "input_layernorm.weight", {64});
+    add(at + "post_attention_layernorm.weight", {64});
+    add(at + "self_attn.q_proj.weight", {128, 64});
+    add(at + "self_attn.k_proj.weight", {64, 64});
+    add(at + "self_attn.v_proj.weight", {64, 64});
+    add(at + "self_attn.o_proj.weight", {64, 128});
+    add(at + "self_attn.q_norm.weight", {16});
+    add(at + "self_attn.k_norm.weight", {16});
+    add(at + "mlp.gate.weight", {4, 64});
+    for (int expert = 0; expert != 4; ++expert) {
+      const std::string of = fmt::format("{}mlp.experts.{}.", at, expert);
+      add(of + "gate_proj.weight", {32, 64});
+      add(of + "up_proj.weight", {32, 64});
+      add(of + "down_proj.weight", {64, 32});
+    }
+  }
+  return model;
+}
+
+// Results do not depend on the layout that a model was trained in.
+TEST_F(Cases, OneModelInFiveLayoutsGivesTheSameBytes) {
+  const HfModel model = fourLayersOfExperts();
+  model.write(scratch_ / "hf");
+  const Tensors source = model.tensors();
+  struct Sizes {
+    const char *tp, *pp, *vpp, *ep, *etp;
+  };
+  const Sizes layouts[] = {{"1", "1", "1", "1", "1"},
+                           {"2", "1", "1", "2", "1"},
+                           {"2", "1", "1", "1", "2"},
+                           {"1", "4", "1", "4", "1"},
+                           {"4", "2", "2", "2", "2"}};
+  for (const Sizes &sizes : layouts)
+    for (const char *format : {"torch_dist", "torch"}) {
+      SCOPED_TRACE(fmt::format("TP {} PP {} VPP {} EP {} ETP {}, {}", sizes.tp,
+                               sizes.pp, sizes.vpp, sizes.ep, sizes.etp,
+                               format));
+      fs::remove_all(scratch_ / "mg");
+      fs::remove_all(scratch_ / "back");
+      const Outcome there =
+          convert("hf", "mg",
+                  {"--format", format, "--tp", sizes.tp, "--pp", sizes.pp,
+                   "--vpp", sizes.vpp, "--ep", sizes.ep, "--etp", sizes.etp});
+      ASSERT_EQ(there.status, 0) << there.err;
+      const Outcome back = convert("mg", "back");
+      ASSERT_EQ(back.status, 0) << back.err;
+      EXPECT_EQ(difference(source, readSafetensors(scratch_ / "back")), "");
+      if (std::string(format) != "torch" || std::string(sizes.tp) != "2")
+        continue;
+      // Two groups of two query heads, a key and a value head.
+      const std::string at = "model.layers.0.self_attn.";
+      const Tensor &q = source.at(at + "q_proj.weight"),
+                   &k = source.at(at + "k_proj.weight"),
+                   &v = source.at(at + "v_proj.weight");
+      const Tensor expected =
+          joinRows({rows(q, 0, 32), rows(k, 0, 16), rows(v, 0, 16),
+                    rows(q, 32, 64), rows(k, 16, 32), rows(v, 16, 32)});
+      int seen = 0;
+      for (const Json &row :
+           Json::parse(mbc({"ls", scratch_ / "mg", "--json"}).out))
+        if (row["name"] ==
+                "decoder.layers.0.self_attention.linear_qkv.weight" &&
+            row["rank"].get<std::string>().starts_with("tp0.")) {
+          ++seen;
+          EXPECT_EQ(
+              stored(scratch_ / "mg", row),
+              std::string(reinterpret_cast<const char *>(expected.bytes.data()),
+                          expected.bytes.size()));
+        }
+      EXPECT_GT(seen, 0);
+    }
+}
+
 /// A model whose config says "tied" and whose files hold a head all the same.
 class TiedHead : public Cases,
                  public testing::WithParamInterface<const char *> {
