@@ -161,6 +161,14 @@ ShardRule shardRule(std::string_view name, size_t rank) {
   return rule;
 }
 
+ShardRule shardRule(const StoredTensor &tensor, const TensorLookup &lookup) {
+  const bool ofLabels =
+      tailOf(tensor.name).module == "output_layer" &&
+      (tensor.name.ends_with(".bias") ||
+       lookup(sibling(tensor.name, ".weight", ".bias")) != nullptr);
+  return ofLabels ? ShardRule{} : shardRule(tensor.name, tensor.shape->rank());
+}
+
 Result<std::vector<int64_t>> cutBlocks(const StoredTensor &tensor,
                                        const ShardRule &rule,
                                        const TensorLookup &lookup) {

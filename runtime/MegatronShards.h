@@ -29,6 +29,10 @@ ShardRule shardRule(std::string_view name, size_t rank);
 /// Finds a tensor of the same set by name, or null.
 using TensorLookup = std::function<const StoredTensor *(std::string_view name)>;
 
+/// The rule of a tensor among the others of its model: a head that has a bias
+/// has a row a label, not a token, and every rank has all of it.
+ShardRule shardRule(const StoredTensor &tensor, const TensorLookup &lookup);
+
 /// Row extents of the blocks that are cut one by one: the sections of in_proj
 /// and conv1d, the halves of a gated fc1, else the whole. Follows from the
 /// shapes of the module's other parameters, so it works on a rank's own

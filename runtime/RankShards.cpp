@@ -60,7 +60,7 @@ TensorLookup lookupIn(const Checkpoint &checkpoint) {
 Result<RankShard> shardOf(const StoredTensor &tensor, uint32_t number,
                           const TensorLookup &lookup, const RankPlace &place,
                           const ParallelSizes &sizes) {
-  ShardRule rule = shardRule(tensor.name, tensor.shape->rank());
+  ShardRule rule = shardRule(tensor, lookup);
   Result<std::vector<Slice>> slices =
       rule.cut == Cut::ExpertRows
           ? slicesOf(tensor, rule, lookup, place.ep, sizes.ep, "ep")
@@ -223,8 +223,9 @@ Result<Checkpoint> joinRanks(const Checkpoint &checkpoint) {
   std::vector<Joined> tensors;
   std::unordered_map<std::string_view, size_t> known;
   std::unordered_map<std::string, bool> seen; // name and index among the parts
+  const TensorLookup lookup = lookupIn(checkpoint);
   for (const StoredTensor &local : checkpoint.tensors) {
-    ShardRule rule = shardRule(local.name, local.shape->rank());
+    ShardRule rule = shardRule(local, lookup);
     RankPlace place = parseRankName(local.rank);
     int64_t index = rule.cut == Cut::None         ? 0
                     : rule.cut == Cut::ExpertRows ? place.ep
@@ -235,8 +236,7 @@ Result<Checkpoint> joinRanks(const Checkpoint &checkpoint) {
     auto [slot, inserted] = known.try_emplace(local.name, tensors.size());
     if (inserted)
       tensors.push_back({&local, *local.shape, {}, {}});
-    Result<std::vector<int64_t>> blocks =
-        cutBlocks(local, rule, lookupIn(checkpoint));
+    Result<std::vector<int64_t>> blocks = cutBlocks(local, rule, lookup);
     if (!blocks)
       return std::unexpected(blocks.error());
     addToWhole(tensors[slot->second], local, rule, *blocks, index,

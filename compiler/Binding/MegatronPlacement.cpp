@@ -47,12 +47,6 @@ Cut cutOf(const dsl::Shard &shard, size_t rank) {
   return Cut::None;
 }
 
-/// Embedding and head, whose rows Megatron pads.
-bool holdsVocabulary(std::string_view name) {
-  return name.ends_with("word_embeddings.weight") ||
-         name.ends_with("output_layer.weight");
-}
-
 class PlacementCheck {
 public:
   PlacementCheck(const dsl::Model &model, dsl::Diagnostics &diagnostics)
@@ -61,6 +55,7 @@ public:
       for (const std::string &name : instance.megatron) {
         hasMtp |= parseMegatronName(name).mtp.has_value();
         cutsRouters |= name.contains(".engram.");
+        hasLabels |= name.ends_with("output_layer.bias");
       }
   }
 
@@ -76,6 +71,17 @@ public:
   }
 
 private:
+  /// A head of labels has a bias, and is whole on every rank.
+  bool isOfLabels(std::string_view name) const {
+    return hasLabels && name.contains("output_layer.");
+  }
+
+  /// Embedding and head, whose rows Megatron pads.
+  bool holdsVocabulary(std::string_view name) const {
+    return name.ends_with("word_embeddings.weight") ||
+           (name.ends_with("output_layer.weight") && !isOfLabels(name));
+  }
+
   std::string shardProblem(const dsl::Shard &shard, const std::string &name,
                            const Shape &shape) const {
     if (holdsVocabulary(name))
@@ -83,7 +89,8 @@ private:
                  ? ""
                  : "not shard=vocab here: Megatron pads its rows to a multiple "
                    "that every rank can hold";
-    ShardRule known = shardRule(name, shape.rank());
+    ShardRule known =
+        isOfLabels(name) ? ShardRule{} : shardRule(name, shape.rank());
     Cut given = cutOf(shard, shape.rank());
     // The arguments are the language model's; a tower's feed-forward has a gate
     // or not, whatever they say.
@@ -163,6 +170,7 @@ private:
   dsl::Diagnostics &diagnostics;
   bool hasMtp = false;
   bool cutsRouters = false; ///< DeepSeek-V4.1 has one of its own
+  bool hasLabels = false;   ///< the head has a row a label, not a token
 };
 
 } // namespace

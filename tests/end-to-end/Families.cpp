@@ -79,6 +79,7 @@ const std::vector<Family> &families() {
       {.modelType = "glm4v_moe", .reference = glm4vMoeReference},
       {.modelType = "mistral3", .reference = insideReference},
       {.modelType = "kimi_k25", .reference = insideReference},
+      {.modelType = "kimi_vl", .reference = kimiVlReference},
       {.modelType = "kimi_k3", .reference = kimiK3Reference},
       {.modelType = "qwen2_audio", .reference = insideReference},
       {.modelType = "llama4", .reference = llama4VlReference},

@@ -58,6 +58,7 @@ Reference gemma4VlReference(const HfModel &model);
 Reference glm4vReference(const HfModel &model);
 Reference glm4vMoeReference(const HfModel &model);
 Reference insideReference(const HfModel &model);
+Reference kimiVlReference(const HfModel &model);
 Reference kimiK3Reference(const HfModel &model);
 Reference llama4VlReference(const HfModel &model);
 Reference exaone45Reference(const HfModel &model);

@@ -177,10 +177,13 @@ Reference qwen3VlReference(const HfModel &model) {
 }
 
 Reference qwen35VlReference(const HfModel &model) {
-  return Wrapper(model)
-      .language(qwenHybridReference, nested, "lm_head.")
-      .qwen3Vision()
-      .build();
+  Wrapper wrapper(model);
+  wrapper.language(qwenHybridReference, nested, "lm_head.").qwen3Vision();
+  // A head of labels, which has no row a token: whole on every rank.
+  for (const std::string kind : {"weight", "bias"})
+    if (wrapper.hasTensor("score." + kind))
+      wrapper.copy("language_model.output_layer." + kind, "score." + kind);
+  return wrapper.build();
 }
 
 Reference qwen2VlReference(const HfModel &model) {
@@ -232,6 +235,14 @@ Reference insideReference(const HfModel &model) {
   for (const char *part : {"vision_tower.", "audio_tower.", "mm_projector.",
                            "multi_modal_projector."})
     wrapper.whole(part);
+  return wrapper.build();
+}
+
+Reference kimiVlReference(const HfModel &model) {
+  Wrapper wrapper(model);
+  wrapper.language(decoderReference<>, inside, insideHead);
+  for (const std::string part : {"vision_tower.", "multi_modal_projector."})
+    wrapper.whole(part, "visual." + part);
   return wrapper.build();
 }
 

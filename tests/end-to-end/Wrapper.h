@@ -37,6 +37,7 @@ public:
   /// Qwen3-VL's tower as Megatron's modules.
   Wrapper &qwen3Vision();
 
+  using ReferenceBuilder::copy;
   using ReferenceBuilder::get;
   using ReferenceBuilder::hasTensor;
   using ReferenceBuilder::sections;

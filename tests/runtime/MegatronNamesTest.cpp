@@ -92,6 +92,23 @@ TEST(MegatronNames, OnlyTowersOfMegatronsModulesAreCut) {
     EXPECT_EQ(shardRule(name, 2).cut, Cut::None) << name;
 }
 
+// Megatron's own head has no bias; one with a bias gives labels.
+TEST(MegatronNames, OnlyAHeadOfWordsIsCut) {
+  StoredTensor weight, bias;
+  const Shape matrix = {4, 8}, vector = {4};
+  weight.name = "language_model.output_layer.weight";
+  weight.shape = &matrix;
+  bias.name = "language_model.output_layer.bias";
+  bias.shape = &vector;
+  const TensorLookup words = [](std::string_view) { return nullptr; };
+  const TensorLookup labels = [&](std::string_view name) {
+    return name == bias.name ? &bias : nullptr;
+  };
+  EXPECT_EQ(shardRule(weight, words).cut, Cut::Rows);
+  EXPECT_EQ(shardRule(weight, labels).cut, Cut::None);
+  EXPECT_EQ(shardRule(bias, labels).cut, Cut::None);
+}
+
 TEST(MegatronNames, Renumber) {
   EXPECT_EQ(renumber("decoder.layers.1.mlp.experts.linear_fc1.weight0", 3, 6),
             "decoder.layers.3.mlp.experts.linear_fc1.weight6");
