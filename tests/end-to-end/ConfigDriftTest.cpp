@@ -334,6 +334,8 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
       "but Megatron has no such rotary positions, and takes them unscaled";
   const std::string plain =
       "but Megatron's feed-forward without a gate has relu2 or gelu";
+  const std::string mixer =
+      "but Megatron's Mamba mixer takes its convolution through silu";
   const Case cases[] = {
       {"deepseek_v3", "/norm_topk_prob", false, scores},
       {"kimi_k25", "/text_config/norm_topk_prob", false, scores},
@@ -356,6 +358,8 @@ TEST_F(ConfigDrift, WhatMegatronComputesOtherwiseIsSaid) {
        "but Megatron takes the gate through fast_gelu, gelu_pytorch_tanh"},
       {"nemotron", "/hidden_act", "silu", plain},
       {"nemotron_h", "/mlp_hidden_act", "silu", plain},
+      {"nemotron_h", "/mamba_hidden_act", "gelu", mixer},
+      {"nemotron_vl", "/llm_config/mamba_hidden_act", "gelu", mixer},
   };
   for (const Case &sample : cases) {
     SCOPED_TRACE(std::string(sample.fixture) + sample.field);
