@@ -251,6 +251,8 @@ bool Compilation::bindFromMegatron() {
   Result<ParallelLayout> source = sourceLayout();
   if (!source)
     return fail(source.error());
+  if (auto halves = requireWholeHalves(sourceArgs(), checkpoint.root); !halves)
+    return fail(halves.error());
   if (direction == Direction::Export) {
     layout = *source;
     checkSourceArgs(model, sourceArgs(), checkpoint.root, diagnostics);

@@ -92,6 +92,22 @@ void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
   }
 }
 
+Result<void> requireWholeHalves(const Json &sourceArgs,
+                                const std::string &source) {
+  if (!sourceArgs.is_object())
+    return {};
+  for (const char *name : {"moe_mlp_glu_interleave_size",
+                           "moe_shared_expert_glu_interleave_size"}) {
+    auto rows = sourceArgs.find(name);
+    if (rows != sourceArgs.end() && !rows->is_null() && *rows != 0)
+      return fail("{} has {} {}: gate and up of its experts stand in alternate "
+                  "blocks of {} rows, and are read one after the other; load "
+                  "it in Megatron and save it without that argument",
+                  source, name, rows->dump(), rows->dump());
+  }
+  return {};
+}
+
 /// What the layout, and what was written in it, makes of the arguments.
 static void setLayout(Json &args, const dsl::Model &model,
                       const ParallelLayout &layout, const Options &options) {

@@ -3,6 +3,7 @@
 #include "compiler/Binding/Bind.h"
 #include "compiler/Binding/Layout.h"
 #include "runtime/Json.h"
+#include "runtime/Result.h"
 
 namespace mbc::compiler {
 
@@ -17,5 +18,11 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
 /// an export writes that, and the weights may need the others.
 void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
                      const std::string &source, dsl::Diagnostics &diagnostics);
+
+/// Refuses a Megatron source that keeps gate and up in alternate blocks of rows,
+/// as newer versions do on request: each rank in its own, which rules, whose
+/// tensors are whole, do not see.
+Result<void> requireWholeHalves(const Json &sourceArgs,
+                                const std::string &source);
 
 } // namespace mbc::compiler

@@ -106,6 +106,33 @@ TEST_F(ConfigDrift, AWindowCountsTheQueryItselfInHuggingFaceOnly) {
   }
 }
 
+// Gemma's modules in Megatron-Bridge take one from the number themselves.
+TEST_F(ConfigDrift, EveryFamilysWindowIsMegatrons) {
+  const std::string list("](K\x03K\x00"
+                         "e",
+                         7),
+      number("K\x04", 2);
+  const std::tuple<const char *, const char *, std::string> cases[] = {
+      {"gemma2", "/sliding_window", list},
+      {"exaone4", "/sliding_window", list},
+      {"exaone_moe", "/sliding_window", list},
+      {"mixtral", "/sliding_window", list},
+      {"mistral3", "/text_config/sliding_window", list},
+      {"mimo_v2_flash", "/sliding_window_size", list},
+      {"step3p5", "/sliding_window", list},
+      {"gemma3", "/sliding_window", number},
+      {"gemma4", "/sliding_window", number}};
+  for (const auto &[name, field, window] : cases) {
+    SCOPED_TRACE(name);
+    HfModel model = fixture(name);
+    model.config[Json::json_pointer(field)] = 4;
+    write(model);
+    const Outcome there = mbc({"convert", scratch_ / "hf", scratch_ / "mg"});
+    ASSERT_EQ(there.status, 0) << there.err;
+    EXPECT_EQ(argument("window_size", window.size()), window);
+  }
+}
+
 TEST_F(ConfigDrift, ArchitecturesThatAreNoneOfOursLeadToTheModelType) {
   HfModel model = fixture("llama");
   const std::pair<Json, const char *> cases[] = {

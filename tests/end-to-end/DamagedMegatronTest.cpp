@@ -150,12 +150,41 @@ TEST_F(DamagedMegatron, AHoleNamesTheTensorThatItIsIn) {
       "rows 12 to 23 are covered by no chunk";
   expectRefused({hole + ", and model.layers.1.mlp.experts.2.up_proj.weight "
                         "cannot be written without them\n"});
+  // Nor the tensor of all experts, and none of the others is written alone.
+  expectRefused({hole + ", and model.layers.1.mlp.experts.gate_up_proj cannot "
+                        "be written without them\n"},
+                {"--hf-experts", "fused"});
   for (const std::vector<std::string> &call :
        {std::vector<std::string>{"ls", scratch_ / "mg"},
         {"convert", scratch_ / "mg", scratch_ / "mg2", "--to", "megatron"}}) {
     const Outcome outcome = mbc(call);
     EXPECT_EQ(outcome.status, 1) << spell(call);
     EXPECT_TRUE(outcome.err.contains(hole + "\n")) << outcome.err;
+  }
+}
+
+// Written by a spec that says so, as newer Megatrons do on request: each rank
+// has blocks of gate and up in turn.
+TEST_F(DamagedMegatron, GateAndUpInBlocksAreRefused) {
+  model_ = fixture("qwen3_moe");
+  for (const std::string name : {"moe_mlp_glu_interleave_size",
+                                 "moe_shared_expert_glu_interleave_size"}) {
+    SCOPED_TRACE(name);
+    for (const char *folder : {"hf", "mg"})
+      fs::remove_all(scratch_ / folder);
+    const std::string let = "let text = hf\n";
+    const Outcome done = import(
+        {"--spec-path", specsWith("qwen3_moe.mbspec", let,
+                                  let + "config { " + name + " = 32 }\n")});
+    ASSERT_EQ(done.status, 0) << done.err;
+    const std::string refusal =
+        " has " + name +
+        " 32: gate and up of its experts stand in alternate blocks of 32 rows";
+    expectRefused({refusal, "load it in Megatron and save it without"});
+    const Outcome other = mbc({"convert", scratch_ / "mg", scratch_ / "mg2",
+                               "--to", "megatron", "--tp", "2"});
+    EXPECT_EQ(other.status, 1);
+    EXPECT_TRUE(other.err.contains(refusal)) << other.err;
   }
 }
 

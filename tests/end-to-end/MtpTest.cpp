@@ -161,6 +161,50 @@ TEST_F(UncountedMtp, AreThoseThatTheFilesHave) {
   }
 }
 
+/// MTP layers behind the decoder's, without an embedding and a head of their
+/// own.
+class TwoMtp : public RankConversion,
+               public testing::WithParamInterface<const char *> {
+protected:
+  TwoMtp() {
+    model_ = fixture(GetParam());
+    const int64_t layers = model_.config["num_hidden_layers"];
+    const std::string first = fmt::format("model.layers.{}.", layers);
+    for (auto &file : model_.files) {
+      std::erase_if(file.tensors, [&](const auto &tensor) {
+        return tensor.name == first + "embed_tokens.weight" ||
+               tensor.name == first + "shared_head.head.weight";
+      });
+      for (size_t i = 0, count = file.tensors.size(); i != count; ++i)
+        if (file.tensors[i].name.starts_with(first)) {
+          auto second = file.tensors[i];
+          second.name = fmt::format("model.layers.{}.{}", layers + 1,
+                                    second.name.substr(first.size()));
+          file.tensors.push_back(second);
+        }
+    }
+    model_.config["num_nextn_predict_layers"] = 2;
+  }
+};
+
+// A norm or projection of the wrong one has the right shape.
+TEST_P(TwoMtp, EachHasItsOwnTensors) {
+  const Answers answers(model_, {});
+  const Outcome done = import({"--make-vocab-size-divisible-by", "1"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(names().contains("mtp.layers.1.final_layernorm.weight"));
+  EXPECT_EQ(answers.compareRanks(list(scratch_ / "mg"), {}, 1, false, true),
+            "");
+  expectSourceBack();
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, TwoMtp,
+                         testing::Values("deepseek_v3", "deepseek_v32",
+                                         "glm4_moe", "glm4_moe_lite",
+                                         "glm_moe_dsa", "bailing_moe_v2",
+                                         "hy_v3"),
+                         [](const auto &info) { return info.param; });
+
 // Absence in part is damage.
 TEST(MtpLayers, WithoutOneOfTheirTensorsAreRefused) {
   const std::pair<const char *, const char *> cases[] = {

@@ -301,6 +301,7 @@ Reference miniMaxM3Reference(const HfModel &model) {
 Reference ernieVlReference(const HfModel &model) {
   Wrapper wrapper(model);
   wrapper.language(decoderReference<ErnieVl>, "model.", "lm_head.")
+      .whole("vision_model.", "vision_tower.")
       .whole("model.vision_model.", "vision_tower.");
   const std::string mg = "resampler_model.", hf = "model.resampler_model.";
   for (const char *kept : {"mlp.", "after_norm."})

@@ -184,6 +184,39 @@ TEST_F(TwoPrefixes, AreTheSameInMegatron) {
   EXPECT_EQ(namesInMegatron(), plain);
 }
 
+// As files are published, and as the Hugging Face library names the modules.
+TEST_F(TwoPrefixes, OfPublicationAndLibraryAreTheSameInMegatron) {
+  using Prefixes = std::vector<std::pair<std::string, std::string>>;
+  const std::pair<const char *, Prefixes> cases[] = {
+      {"ernie4_5_vl_moe", {{"vision_model.", "model.vision_model."}}},
+      {"qwen2_5_vl",
+       {{"model.", "model.language_model."}, {"visual.", "model.visual."}}},
+      {"llava_onevision1_5",
+       {{"model.language_model.", "model."}, {"model.visual.", "visual."}}}};
+  for (const auto &[name, prefixes] : cases) {
+    SCOPED_TRACE(name);
+    auto clean = [&] {
+      for (const char *folder : {"hf", "mg", "back"})
+        std::filesystem::remove_all(scratch_ / folder);
+    };
+    clean();
+    model_ = fixture(name);
+    const std::set<std::string> published = namesInMegatron();
+    size_t renamed = 0;
+    for (auto &file : model_.files)
+      for (auto &tensor : file.tensors)
+        for (const auto &[from, to] : prefixes)
+          if (tensor.name.starts_with(from)) {
+            tensor.name = to + tensor.name.substr(from.size());
+            ++renamed;
+            break;
+          }
+    EXPECT_GT(renamed, 0u);
+    clean();
+    EXPECT_EQ(namesInMegatron(), published);
+  }
+}
+
 TEST_F(TwoPrefixes, AreRefusedInOneFile) {
   const std::string name = "vision_tower.embeddings.patch_embedding.weight";
   model_.add(wrapped(name), "BF16", model_.at(name).shape);
