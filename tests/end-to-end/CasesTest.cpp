@@ -408,6 +408,34 @@ TEST_F(Cases, PicklesThatCallSomethingAreRefused) {
   }
 }
 
+// Megatron-Core until 0.14 does not load without, though it has no parameters.
+TEST_F(Cases, TheCoreOfSoftmaxAttentionHasAByteObject) {
+  const std::string core = ".self_attention.core_attention._extra_state";
+  struct Case {
+    const char *fixture;
+    std::vector<std::string> present, absent;
+  };
+  const Case cases[] = {
+      {"llama", {"decoder.layers" + core + "/shard_2_3"}, {}},
+      {"deepseek_v3", {"decoder.layers.3" + core + "/shard_0_1"}, {}},
+      {"gpt_oss", {"decoder.layers" + core + "/shard_1_2"}, {}},
+      {"exaone4", {"decoder.layers" + core + "/shard_3_4"}, {}},
+      {"qwen3_next", {"decoder.layers.3" + core}, {"decoder.layers.0" + core}},
+      {"glm_moe_dsa", {}, {core}}};
+  for (const auto &[name, present, absent] : cases) {
+    SCOPED_TRACE(name);
+    for (const char *folder : {"hf", "mg"})
+      fs::remove_all(scratch_ / folder);
+    fixture(name).write(scratch_ / "hf");
+    ASSERT_EQ(convert("hf", "mg", {"--copies", "drop"}).status, 0);
+    const std::string index = readText(scratch_ / "mg/release/.metadata");
+    for (const std::string &key : present)
+      EXPECT_TRUE(index.contains(key)) << key;
+    for (const std::string &key : absent)
+      EXPECT_FALSE(index.contains(key)) << key;
+  }
+}
+
 // torch_dist keeps all layers of a parameter in one tensor.
 TEST_F(Cases, LayersOfDifferentDTypesAreRefusedForTorchDist) {
   HfModel model = fixture("qwen3");
