@@ -35,6 +35,11 @@ Result<Checkpoint> open(const std::string &directory) {
   if (fs::exists(joinPath(directory, partialName)))
     return fail("{}: holds an unfinished run ({}) and no finished checkpoint",
                 directory, partialName);
+  if (fs::exists(joinPath(directory, "adapter_config.json")))
+    return fail("{}: is an adapter (adapter_config.json), not a model: merge "
+                "it into its model first (PEFT: merge_and_unload), and convert "
+                "that",
+                directory);
   return fail("{}: is no checkpoint: it has no config.json (Hugging Face), no "
               "latest_checkpointed_iteration.txt (Megatron), no .metadata and "
               "no mp_rank_* folders (a Megatron iteration)",

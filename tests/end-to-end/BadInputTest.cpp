@@ -166,6 +166,15 @@ TEST_F(BadInput, ConfigIsMissing) {
   expectRefused({"config.json"});
 }
 
+// LoRA's factors alone.
+TEST_F(BadInput, AnAdapterIsNoModel) {
+  fs::remove_all(source_);
+  fs::create_directories(source_);
+  writeText(source_ + "/adapter_config.json", R"({"peft_type": "LORA"})");
+  expectRefused({"is an adapter (adapter_config.json), not a model",
+                 "merge it into its model first"});
+}
+
 TEST_F(BadInput, ConfigIsNoJson) {
   writeText(source_ + "/config.json", "{\"model_type\": \"llama\",\n]");
   expectRefused({"config.json"});
