@@ -261,6 +261,44 @@ TEST_F(FewKeyValueHeads, AreRefusedWhereTheyDoNotFitWithTheSizesThatDo) {
   EXPECT_FALSE(fs::exists(scratch_ / "mg/release"));
 }
 
+using TurnedAxes = RankConversion;
+
+// An order of axes that is not its own inverse; no shipped spec has one.
+TEST_F(TurnedAxes, ComeBackInTheirOrder) {
+  const std::string name = "extra.weight";
+  model_ = fixture("llama");
+  model_.add(name, "F32", {2, 3, 4});
+  std::vector<float> values;
+  for (int i = 0; i != 2; ++i)
+    for (int j = 0; j != 3; ++j)
+      for (int k = 0; k != 4; ++k)
+        values.push_back(static_cast<float>(100 * i + 10 * j + k));
+  const auto *bytes = reinterpret_cast<const std::byte *>(values.data());
+  model_.contents[name].assign(bytes, bytes + 4 * values.size());
+
+  const std::string specs = scratch_ / "specs";
+  fs::copy(MBC_SPECS, specs, fs::copy_options::recursive);
+  writeText(specs + "/llama.mbspec",
+            readText(specs + "/llama.mbspec") +
+                "extra.weight <- transpose(extra.weight, [1, 2, 0])  "
+                "stage=first\n");
+  const Outcome done = import({"--spec-path", specs});
+  ASSERT_EQ(done.status, 0) << done.err;
+  const std::string turned = parameter("tp0.pp0.ep0", name);
+  ASSERT_EQ(turned.size(), 4 * values.size());
+  for (int j = 0, at = 0; j != 3; ++j)
+    for (int k = 0; k != 4; ++k)
+      for (int i = 0; i != 2; ++i, at += 4) {
+        float value = 0;
+        std::memcpy(&value, turned.data() + at, 4);
+        EXPECT_EQ(value, static_cast<float>(100 * i + 10 * j + k));
+      }
+  const Outcome back = exportBack({"--spec-path", specs});
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_EQ(difference(model_.tensors(), readSafetensors(scratch_ / "back")),
+            "");
+}
+
 // One renamed norm: the stranger and the gap are named, with the near name, and
 // no other layer.
 TEST(RenamedTensor, IsFoundFromBothEnds) {

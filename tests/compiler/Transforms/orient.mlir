@@ -38,6 +38,17 @@ mb.rule @chain shard <replicated, dim = 0> {
   mb.equate %m, %s : tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }
 
+// The inverse of an order of axes need not be that order.
+
+// EXPORT-LABEL: mb.rule @turned
+// EXPORT: mb.transpose %{{.*}} axes [2, 0, 1] : tensor<3x4x2xf32> -> tensor<2x3x4xf32>
+mb.rule @turned shard <replicated, dim = 0> {
+  %m = mb.operand megatron 0 : tensor<3x4x2xf32>
+  %a = mb.operand hf 0 : tensor<2x3x4xf32>
+  %t = mb.transpose %a axes [1, 2, 0] : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+  mb.equate %m, %t : tensor<3x4x2xf32>, tensor<3x4x2xf32>
+}
+
 // The unknown side is a slice of the padded vocabulary: rows of zeros follow.
 
 // IMPORT-LABEL: mb.rule @padded
