@@ -31,7 +31,7 @@ struct Arguments {
 struct Family {
   std::string name;
   std::vector<SpecFile> files;
-  std::vector<std::string> modelTypes;
+  std::vector<std::string> architectures, modelTypes;
   bool hasExperts = false;
   std::vector<Fixture> fixtures;
 };
@@ -44,6 +44,10 @@ using Table = std::map<std::string, Counts>;
   std::exit(2);
 }
 
+bool contains(const std::vector<std::string> &words, const std::string &word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
 Family readFamily(const fs::path &path) {
   dsl::Diagnostics diagnostics;
   dsl::ParseResult spec = dsl::parseFile(path.string(), {}, diagnostics);
@@ -51,14 +55,16 @@ Family readFamily(const fs::path &path) {
     stop(path.string() + " does not parse");
   Family family;
   family.name = path.stem();
-  family.modelTypes = dsl::header(*spec).modelTypes;
+  const auto header = dsl::header(*spec);
+  family.architectures = header.architectures;
+  family.modelTypes = header.modelTypes;
   family.hasExperts = spec->model->experts != nullptr;
   for (const auto &file : spec->files)
     family.files.push_back({file->name, file->text});
   return family;
 }
 
-/// The fixtures of a family, by the model type in their config.json.
+/// The fixtures of a family, by the class and the type in their config.json.
 void addFixtures(Family &family, const Scratch &scratch) {
   std::string spec = scratch / family.name + ".mbspec";
   writeText(spec, bundleOf(family.files));
@@ -67,8 +73,8 @@ void addFixtures(Family &family, const Scratch &scratch) {
     if (!fs::exists(config))
       continue;
     auto json = nlohmann::json::parse(readText(config));
-    if (std::ranges::find(family.modelTypes, json.value("model_type", "")) ==
-        family.modelTypes.end())
+    if (!contains(family.modelTypes, json.at("model_type")) ||
+        !contains(family.architectures, json.at("architectures").at(0)))
       continue;
     std::string name = family.name + "-" + entry.path().filename().string();
     Result<Fixture> fixture =
