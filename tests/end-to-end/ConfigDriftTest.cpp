@@ -156,6 +156,17 @@ TEST_F(ConfigDrift, ArchitecturesThatAreNoneOfOursLeadToTheModelType) {
   EXPECT_TRUE(outcome.err.contains("--spec FILE")) << outcome.err;
 }
 
+// Two specs have the type: that of the usual class, and one with a head of
+// labels.
+TEST_F(ConfigDrift, TheModelTypeLeadsToTheUsualClass) {
+  HfModel model = fixture("qwen3_5_vl");
+  model.config["architectures"] = {"Qwen3_5Model"};
+  const Outcome outcome = check(model);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("the spec qwen3_5_vl was found by"))
+      << outcome.err;
+}
+
 TEST_F(ConfigDrift, PythonsNumbersStayAndCountForNothingElse) {
   const HfModel model = fixture("llama");
   const std::string text = model.config.dump(1);
