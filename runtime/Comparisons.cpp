@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/ranges.h>
 #include <mutex>
 #include <oneapi/tbb/parallel_for.h>
 #include <optional>
@@ -97,6 +98,40 @@ void judge(const plan::Comparison &pair, size_t index, uint64_t at,
                          nameOf(pair.first_name()), row));
 }
 
+std::string_view sourceName(const plan::Plan &plan, uint64_t source) {
+  return source < length(plan.source_names())
+             ? plan.source_names()->Get(source)->string_view()
+             : "a tensor";
+}
+
+/// Whether a tensor of integers repeats the shape that its codes have.
+Result<void> compareShape(const plan::Plan &plan, const plan::Comparison &pair,
+                          SourceFiles &files) {
+  std::vector<std::byte> bytes(pair.bytes());
+  const plan::Source *source = plan.sources()->Get(pair.first());
+  if (Result<void> read = files.read(source->file(), source->offset(), bytes);
+      !read)
+    return read;
+  const size_t extents = pair.shape()->size(), width = bytes.size() / extents;
+  std::vector<int64_t> found, shape;
+  for (size_t axis = 0; axis != extents; ++axis) {
+    int32_t narrow = 0;
+    int64_t wide = 0;
+    if (width == sizeof narrow)
+      std::memcpy(&narrow, &bytes[axis * width], width);
+    else
+      std::memcpy(&wide, &bytes[axis * width], width);
+    found.push_back(width == sizeof narrow ? narrow : wide);
+    shape.push_back(pair.shape()->Get(axis));
+  }
+  if (found == shape)
+    return {};
+  return fail("'{}' says [{}], but the values of '{}' are [{}]: take both "
+              "tensors from one checkpoint, or quantise it again",
+              sourceName(plan, pair.first()), fmt::join(found, ", "),
+              sourceName(plan, pair.second()), fmt::join(shape, ", "));
+}
+
 } // namespace
 
 Result<std::vector<std::string>>
@@ -104,6 +139,11 @@ compareSources(const plan::Plan &plan, SourceFiles &files, uint64_t chunk) {
   Findings findings;
   tbb::parallel_for(size_t{0}, length(plan.comparisons()), [&](size_t index) {
     const plan::Comparison &pair = *plan.comparisons()->Get(index);
+    if (length(pair.shape()) != 0) {
+      if (Result<void> same = compareShape(plan, pair, files); !same)
+        findings.fail(index, same.error());
+      return;
+    }
     Result<std::optional<uint64_t>> differs =
         compareOne(plan, pair, files, chunk);
     if (!differs)

@@ -345,6 +345,15 @@ Result<void> checkTables(const std::string &name, const plan::Plan &plan) {
         !isSource(pair->second()))
       return broken({name, fmt::format("comparison {}", index)},
                     "its source is not there");
+    const uint64_t extents = length(pair->shape());
+    if (extents == 0)
+      continue;
+    if (pair->second() < 0)
+      return broken({name, fmt::format("comparison {}", index)},
+                    "its codes are not there");
+    if (pair->bytes() != 4 * extents && pair->bytes() != 8 * extents)
+      return broken({name, fmt::format("comparison {}", index)},
+                    "its integers have neither 4 nor 8 bytes");
   }
   return {};
 }

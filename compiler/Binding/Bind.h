@@ -20,7 +20,9 @@ struct SourceRef {
 };
 
 /// Bytes that must be equal: a tied copy and its owner. Without an owner, the
-/// bytes should be zero (vocabulary padding), or `required` have to be.
+/// bytes should be zero (vocabulary padding), or `required` have to be. With a
+/// shape, the copy is a tensor of integers that repeats it, and the owner the
+/// codes whose values have it.
 struct BoundComparison {
   SourceRef copy;
   uint64_t copyOffset = 0; ///< bytes into the piece
@@ -29,6 +31,7 @@ struct BoundComparison {
   uint64_t ownerOffset = 0;
   uint64_t bytes = 0, rowBytes = 0;
   bool required = false;
+  Shape shape;
   std::string copyName, ownerName;
 };
 

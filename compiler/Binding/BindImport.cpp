@@ -148,8 +148,10 @@ private:
                 quantized.error(), diagnostics);
       return false;
     }
-    if (quantized->shape != Checkpoint::none)
+    if (quantized->shape != Checkpoint::none) {
       coverage.use(quantized->shape);
+      expectShape(quantized->shape, refs.back(), quantized->type.shape);
+    }
     type = quantized->type;
     refs.push_back({scales, 0});
     if (quantized->tensorScale != Checkpoint::none) {
@@ -157,6 +159,19 @@ private:
       refs.push_back({quantized->tensorScale, 0});
     }
     return true;
+  }
+
+  /// A tensor that repeats the shape of values has to say what the headers of
+  /// their codes do; its numbers are read when the plan runs.
+  void expectShape(uint32_t tensor, SourceRef codes, const Shape &shape) {
+    BoundComparison comparison;
+    comparison.copy = {tensor, 0};
+    comparison.hasOwner = true;
+    comparison.owner = codes;
+    comparison.shape = shape;
+    comparison.bytes =
+        shape.rank() * byteSize(checkpoint.tensors[tensor].dtype);
+    binding.comparisons.push_back(std::move(comparison));
   }
 
   std::optional<RuleClass> classOf(const dsl::RuleInstance &instance) {

@@ -327,10 +327,26 @@ private:
   }
 
   std::vector<fb::Offset<plan::Comparison>> comparisons() {
+  fb::Offset<plan::Comparison>
+  shapeComparison(const BoundComparison &comparison) {
+    auto shape =
+        builder.CreateVector(comparison.shape.begin(), comparison.shape.rank());
+    plan::ComparisonBuilder written(builder);
+    written.add_first(sourceOf(comparison.copy));
+    written.add_second(sourceOf(comparison.owner));
+    written.add_bytes(comparison.bytes);
+    written.add_shape(shape);
+    return written.Finish();
+  }
+
     std::vector<fb::Offset<plan::Comparison>> written;
     for (const BoundComparison &comparison : binding.comparisons) {
       int64_t copy = sourceOf(comparison.copy);
       auto copyName = builder.CreateString(comparison.copyName);
+      if (!comparison.shape.empty()) {
+        written.push_back(shapeComparison(comparison));
+        continue;
+      }
       if (!comparison.hasOwner) {
         written.push_back(plan::CreateComparison(
             builder, copy, -1, comparison.bytes, comparison.rowBytes, copyName,

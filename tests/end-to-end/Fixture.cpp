@@ -32,8 +32,10 @@ void HfModel::erase(const std::string &name) {
 
 void HfModel::add(const std::string &name, const std::string &dtype,
                   Extents shape) {
-  files.back().tensors.push_back(
-      {.name = name, .dtype = dtype, .shape = std::move(shape)});
+  fixtures::ManifestTensor &tensor = files.back().tensors.emplace_back();
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 /// Quantised sources whose values a person can say by heart.
@@ -346,3 +347,28 @@ TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
 
 } // namespace
 } // namespace mbc::test
+// The tensor that repeats a packed weight's shape, in both dtypes that it has.
+TEST_F(QuantizedCases, AShapeTensorOfAnotherShapeIsRefused) {
+  const std::string up =
+      "language_model.model.layers.1.mlp.experts.0.up_proj.weight";
+  for (const std::string dtype : {"I32", "I64"})
+    for (const std::vector<int64_t> &values :
+         {std::vector<int64_t>{40, 80}, {80, 40}, {40, 76}}) {
+      HfModel model = fixture("kimi_k25_int4");
+      model.at(up + "_shape").dtype = dtype;
+      model.at(up + "_shape").values = values;
+      const Outcome outcome = convert(model);
+      if (values == std::vector<int64_t>{40, 80}) {
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        continue;
+      }
+      EXPECT_EQ(outcome.status, 1);
+      EXPECT_TRUE(outcome.err.contains(fmt::format(
+          "'{0}_shape' says [{1}], but the values of '{0}_packed' are [40, "
+          "80]: take both tensors from one checkpoint",
+          up, fmt::join(values, ", "))))
+          << outcome.err;
+      EXPECT_FALSE(std::filesystem::exists(target_));
+    }
+}
+

@@ -2,6 +2,7 @@
 #include "tests/runtime/PlanBuilder.h"
 #include "tests/runtime/TemporaryDirectory.h"
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -188,6 +189,32 @@ TEST_F(ColumnShards, ReportsPaddingThatIsNotZero) {
   EXPECT_NE(summary->notes[0].find("'embed': padding row 2 is not zero"),
             std::string::npos)
       << summary->notes[0];
+}
+
+TEST_F(ColumnShards, ComparesTheShapeOfCodes) {
+  auto pair = std::make_unique<plan::ComparisonT>();
+  pair->first =
+      builder_.source(builder_.sourceFile("shape.bin", 24), 8, "w_shape");
+  pair->second = 0;
+  pair->bytes = 16;
+  pair->shape = {6, 64};
+  builder_.plan.comparisons.push_back(std::move(pair));
+  const std::array<int64_t, 3> right{0, 6, 64}, wrong{6, 64, 6};
+  auto bytes = [](const std::array<int64_t, 3> &numbers) {
+    return std::string(reinterpret_cast<const char *>(numbers.data()), 24);
+  };
+  directory_.write("src/shape.bin", bytes(wrong));
+  Result<RunSummary> summary = run();
+  ASSERT_FALSE(summary);
+  EXPECT_TRUE(summary.error().message.starts_with("'w_shape' says [64, 6], but "
+                                                  "the values of '"))
+      << summary.error().message;
+  EXPECT_TRUE(summary.error().message.contains("' are [6, 64]: "))
+      << summary.error().message;
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "dst"));
+
+  directory_.write("src/shape.bin", bytes(right));
+  EXPECT_TRUE(run());
 }
 
 /// A weight of U8 with F32 scales for blocks of 16 x 32, ragged at both edges,

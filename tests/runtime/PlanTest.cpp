@@ -218,6 +218,14 @@ plan::BoxT &firstBox(plan::PlanT &plan) {
   return *plan.classes[0]->outputs[0]->boxes[0];
 }
 
+std::unique_ptr<plan::ComparisonT> shape(int64_t codes, uint64_t bytes) {
+  auto comparison = std::make_unique<plan::ComparisonT>();
+  comparison->second = codes;
+  comparison->bytes = bytes;
+  comparison->shape = {2, 3};
+  return comparison;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Plan, Damaged,
     testing::Values(
@@ -225,8 +233,17 @@ INSTANTIATE_TEST_SUITE_P(
                "names a source or item that is not there"},
         Damage{"item", [](auto &p) { p.classes[0]->items[0] = 7; },
                "names a source or item that is not there"},
-        Damage{"file", [](auto &p) { p.sources[0] = {3, 0}; },
+        Damage{"file",
+               [](auto &p) {
+                 p.sources[0] = {3, 0};
+               },
                "source 0: its file is not there"},
+        Damage{"shapeOfNothing",
+               [](auto &p) { p.comparisons.push_back(shape(-1, 16)); },
+               "comparison 0: its codes are not there"},
+        Damage{"shapeOfOddBytes",
+               [](auto &p) { p.comparisons.push_back(shape(0, 12)); },
+               "comparison 0: its integers have neither 4 nor 8 bytes"},
         Damage{"past", [](auto &p) { firstBox(p).source_offset = 1; },
                "leaves its input of 6 elements"},
         Damage{"before", [](auto &p) { firstBox(p).source_offset = -1; },
@@ -241,10 +258,15 @@ INSTANTIATE_TEST_SUITE_P(
                  firstBox(p).dims[0] = {0, 1, 1};
                },
                "reads input 1 of 1"},
-        Damage{"hole", [](auto &p) { firstBox(p).dims[0] = {5, 1, 1}; },
+        Damage{"hole",
+               [](auto &p) {
+                 firstBox(p).dims[0] = {5, 1, 1};
+               },
                "its boxes fill 5 of 6 elements"},
         Damage{"wraps",
-               [](auto &p) { firstBox(p).dims[0] = {6, int64_t{1} << 62, 1}; },
+               [](auto &p) {
+                 firstBox(p).dims[0] = {6, int64_t{1} << 62, 1};
+               },
                "leaves its input of 6 elements"},
         Damage{"kernel", [](auto &p) { p.classes[0]->outputs[0]->kernel = 0; },
                "kernel 0 of 0"},
