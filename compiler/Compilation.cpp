@@ -99,11 +99,6 @@ bool Compilation::optionsApply() {
   if (options.iteration != 0 && options.format == "torch")
     return fail({"--iteration applies to a torch_dist target; per-rank files "
                  "are a release"});
-  if (direction == Direction::Reshard && !options.experts.empty())
-    return fail(
-        {fmt::format("--experts: experts keep the layout that they have "
-                     "in {}",
-                     options.source)});
   for (const std::string &name : others)
     fail({fmt::format(
         "{} applies to a {} target, and {} goes to {}", name,

@@ -73,6 +73,8 @@ private:
   dsl::NameOracle nameOracle() const;
   bool holdRecordedSpec();
   void holdForms();
+  void spellExperts(bool sequential);
+  void chooseExperts();
   bool evaluateModel();
   bool bind();
   bool fail(Error error);

@@ -5,6 +5,8 @@
 #include "compiler/Binding/FindSpec.h"
 #include "compiler/Target/ImportRecord.h"
 #include "runtime/File.h"
+#include "runtime/HeaderStore.h"
+#include "runtime/MegatronNames.h"
 
 #include <algorithm>
 #include <cmath>
@@ -150,8 +152,36 @@ dsl::NameOracle Compilation::nameOracle() const {
   return oracle;
 }
 
+/// Lets the experts of the source bear the names of that layout.
+void Compilation::spellExperts(bool sequential) {
+  auto names = std::make_shared<HeaderStore>();
+  for (StoredTensor &tensor : checkpoint.tensors)
+    tensor.name = names->keep(respellExpert(tensor.name, sequential));
+  for (StoredHole &hole : checkpoint.holes)
+    hole.tensor = names->keep(respellExpert(hole.tensor, sequential));
+  checkpoint.stores.push_back(std::move(names));
+  checkpoint.indexNames();
+}
+
+/// From Megatron to Megatron, --experts is another name for what is there: the
+/// source is read as if it had that layout, if the spec knows it.
+void Compilation::chooseExperts() {
+  if (direction != Direction::Reshard || options.experts.empty() ||
+      diagnostics.hasErrors() || model.takes(options.experts))
+    return;
+  Checkpoint asStored = checkpoint;
+  spellExperts(options.experts == "sequential");
+  dsl::Diagnostics findings;
+  dsl::Model other = dsl::evaluate(*spec, configText, nameOracle(), findings);
+  if (!findings.hasErrors() && other.takes(options.experts))
+    model = std::move(other);
+  else
+    checkpoint = std::move(asStored);
+}
+
 bool Compilation::evaluateModel() {
   model = dsl::evaluate(*spec, configText, nameOracle(), diagnostics);
+  chooseExperts();
   holdForms();
   for (const dsl::ConfigField &field : model.config)
     if (auto *number = std::get_if<double>(&field.value);

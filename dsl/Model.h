@@ -2,6 +2,7 @@
 
 #include "dsl/Diagnostic.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -157,6 +158,11 @@ struct Model {
   std::vector<std::string> unreadConfigFields; ///< of config.json: neither read nor ignored
   std::vector<std::string> configContradictions; ///< in words, see ConfigJson.h
   std::vector<std::string> configNotes; ///< what config.json says and the conversion does not keep
+
+  /// Whether one of its `either` statements took that form.
+  bool takes(std::string_view form) const {
+    return std::ranges::any_of(choices, [&](const Choice &choice) { return choice.form == form; });
+  }
 };
 
 /// What the evaluation asks of the checkpoint at hand.

@@ -139,6 +139,29 @@ std::string renumber(std::string_view name, std::optional<int64_t> layer,
   return join(segments);
 }
 
+std::string respellExpert(std::string_view name, bool sequential) {
+  std::vector<std::string_view> views = split(name);
+  const Places places = locate(views);
+  const bool isSequential = places.localExpert >= 0;
+  const int last = static_cast<int>(views.size()) - 1;
+  // MODULE.experts.linear_fc1.weight7, MODULE.experts.local_experts.7
+  // .linear_fc1.weight: of both the linear is the last but one.
+  const bool isParameter =
+      isSequential ? places.localExpert == last - 2 : places.grouped == last;
+  if (isSequential == sequential || !isParameter)
+    return std::string(name);
+  std::vector<std::string> segments(views.begin(), views.end());
+  if (sequential) {
+    const std::string expert = segments[last].substr(places.stem);
+    segments[last].resize(places.stem);
+    segments.insert(segments.end() - 2, {"local_experts", expert});
+  } else {
+    segments[last] += segments[places.localExpert];
+    segments.erase(segments.end() - 4, segments.end() - 2);
+  }
+  return join(segments);
+}
+
 static std::string withEnd(std::string name, std::string_view from,
                            std::string_view to) {
   if (name.ends_with(from))

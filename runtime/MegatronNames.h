@@ -42,6 +42,10 @@ bool isDraftName(std::string_view name);
 std::string renumber(std::string_view name, std::optional<int64_t> layer,
                      std::optional<int64_t> expert);
 
+/// The same name with its expert spelt the other way, `local_experts.{e}` if
+/// `sequential`; other names as they are.
+std::string respellExpert(std::string_view name, bool sequential);
+
 /// Mamba's convolution has the parameters `mixer.conv1d_weight` and `_bias`,
 /// which per-rank files hold as they are; in a torch_dist, and in specs, they
 /// are `mixer.conv1d.weight` and `.bias`. From the one spelling to the other:

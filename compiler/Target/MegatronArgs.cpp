@@ -120,6 +120,9 @@ static void setLayout(Json &args, const dsl::Model &model,
   // Megatron's other way to ask for virtual stages; both together it refuses.
   args["num_layers_per_virtual_pipeline_stage"] = nullptr;
   args["expert_model_parallel_size"] = layout.ep;
+  // Modules of the other layout would not find their parameters.
+  if (model.takes(options.experts))
+    args["moe_grouped_gemm"] = options.experts == "grouped";
   args["expert_tensor_parallel_size"] = layout.etp;
   args["context_parallel_size"] = 1;
   args["world_size"] = layout.pp * stageRanks(layout);

@@ -131,6 +131,61 @@ TEST_F(Reshard, TakesTheFormatAndTheLayoutOfTheTargetAlone) {
   EXPECT_TRUE(size.contains("--max-shard-size")) << size;
 }
 
+// Each form of experts is what an import writes in it, as the reference has it.
+TEST_F(Reshard, ExpertsGetTheNamesOfTheOtherLayout) {
+  const Layout layout{2, 1, 2, 1};
+  for (const std::string name : {"qwen3_moe", "gpt_oss", "glm5_next"}) {
+    const Answers answers(name);
+    for (const char *folder : {"hf", "mg", "mg2", "mg3", "mg4", "back"})
+      fs::remove_all(scratch_ / folder);
+    import(name, {"--format", "torch"});
+    auto to = [&](const std::string &from, const std::string &target,
+                  const std::string &experts, const std::string &format) {
+      std::vector<std::string> command{"convert",
+                                       scratch_ / from,
+                                       scratch_ / target,
+                                       "--to",
+                                       "megatron",
+                                       "--format",
+                                       format,
+                                       "--experts",
+                                       experts,
+                                       "--make-vocab-size-divisible-by",
+                                       "128"};
+      const std::vector<std::string> sizes = layout.options();
+      command.insert(command.end(), sizes.begin(), sizes.end());
+      run(command);
+      if (format == "torch") {
+        EXPECT_EQ(answers.compareRanks(list(scratch_ / target), layout,
+                                       128 * layout.tp, experts == "sequential",
+                                       true),
+                  "")
+            << name << ' ' << target;
+      }
+    };
+    to("mg", "mg2", "sequential", "torch");
+    to("mg2", "mg3", "sequential", "torch_dist");
+    to("mg3", "mg4", "sequential", "torch");
+    fs::remove_all(scratch_ / "mg2");
+    to("mg4", "mg2", "grouped", "torch");
+    // Both are one in a torch_dist but for what Megatron builds.
+    EXPECT_EQ(answers.compareWhole(list(scratch_ / "mg3"), 128 * layout.tp), "")
+        << name;
+    run({"convert", scratch_ / "mg2", scratch_ / "back"});
+    EXPECT_EQ(
+        difference(exportOf(answers.model), readSafetensors(scratch_ / "back")),
+        "")
+        << name;
+  }
+}
+
+TEST_F(Reshard, ADenseModelHasNoLayoutOfExperts) {
+  import("qwen3");
+  const std::string dense =
+      refusal({"--to", "megatron", "--experts", "sequential"});
+  EXPECT_TRUE(dense.contains("has no experts")) << dense;
+}
+
 TEST_F(Reshard, AnIncompleteSourceIsRefusedByName) {
   import("qwen3", {"--format", "torch", "--tp", "2"});
   fs::remove_all(fs::path(scratch_ / "mg/release/mp_rank_01"));

@@ -53,6 +53,27 @@ TEST(MegatronNames, ADraftModuleNumbersItsOwnLayersAndExperts) {
   EXPECT_EQ(key.index, (Shape{2}));
 }
 
+TEST(MegatronNames, ExpertsAreSpeltInTwoWays) {
+  const std::string layer = "language_model.decoder.layers.7.mlp.experts.";
+  for (const auto &[grouped, sequential] :
+       {std::pair{layer + "linear_fc1.weight12",
+                  layer + "local_experts.12.linear_fc1.weight"},
+        {layer + "linear_fc2.bias0", layer + "local_experts.0.linear_fc2.bias"},
+        {"dspark.decoder.layers.1.inner_layer.mlp.experts.linear_fc1.weight2",
+         "dspark.decoder.layers.1.inner_layer.mlp.experts.local_experts.2."
+         "linear_fc1.weight"}}) {
+    EXPECT_EQ(respellExpert(grouped, true), sequential);
+    EXPECT_EQ(respellExpert(sequential, false), grouped);
+    EXPECT_EQ(respellExpert(grouped, false), grouped);
+    EXPECT_EQ(respellExpert(sequential, true), sequential);
+  }
+  for (const char *other :
+       {"decoder.layers.3.mlp.shared_experts.linear_fc1.weight",
+        "decoder.layers.3.mlp.router.weight", "output_layer.weight"})
+    for (bool sequential : {false, true})
+      EXPECT_EQ(respellExpert(other, sequential), other);
+}
+
 TEST(MegatronNames, NumbersThatAreNoExperts) {
   for (const char *name :
        {"decoder.layers.3.mlp.linear_fc1.weight",
