@@ -1,5 +1,7 @@
 #include "compiler/Binding/DeclaredWeights.h"
 
+#include "compiler/PairedRows.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -18,6 +20,8 @@ Extents matrixOf(const OperandType &type) {
 
 /// The values of a row that share a scale; 0 if a scale is for more rows.
 int64_t groupOf(const OperandType &type) {
+  if (pairsRows(*type.scale))
+    return type.scale->blockRows * type.scale->blockColumns;
   return type.scale->blockRows == 1 || matrixOf(type).rows == 1
              ? std::min(type.scale->blockColumns, matrixOf(type).columns)
              : 0;

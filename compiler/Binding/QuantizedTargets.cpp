@@ -1,6 +1,7 @@
 #include "compiler/Binding/QuantizedTargets.h"
 
 #include "compiler/Binding/QuantizedTensors.h"
+#include "compiler/PairedRows.h"
 
 #include <algorithm>
 #include <array>
@@ -273,6 +274,11 @@ std::string misfit(const Encoding &encoding, const Shape &values) {
 }
 
 Shape codesShape(const Encoding &encoding, const Shape &values) {
+  if (pairsRows(encoding.scale)) {
+    Shape codes = encoding.values;
+    codes[codes.rank() - 2] /= 2;
+    return codes;
+  }
   Shape shape = values;
   if (encoding.codesEnding == blocksEnding) {
     shape[shape.rank() - 1] /= mxGroup;

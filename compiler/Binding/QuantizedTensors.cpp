@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 5> activationEndings = {
     ".v_scale"};
 constexpr std::string_view shapeEnding = "_shape", weight = ".weight",
                            scale = ".scale";
+/// What ModelOpt puts behind the name of a parameter that is no module's
+/// `weight`, as those of stacked experts, before it says which scale follows.
+constexpr std::string_view ofWeight = "_weight", ofInput = "_input_scale";
 /// What the scales of NVFP4 are multiplied by, and divided by.
 constexpr std::string_view multiplier = "_scale_2", divisor = "_global_scale";
 /// What else compressed-tensors stores beside codes, and mbc does not read.
@@ -47,6 +50,11 @@ const PackedEnding *packedEnding(std::string_view name) {
   return nullptr;
 }
 
+/// ModelOpt's name of the scales of stacked experts.
+std::string stackedName(std::string_view values, std::string_view ending) {
+  return std::string(values).append(ofWeight).append(ending);
+}
+
 uint32_t findScales(const Checkpoint &checkpoint, std::string_view values,
                     const PackedEnding *packed) {
   std::string name;
@@ -59,7 +67,8 @@ uint32_t findScales(const Checkpoint &checkpoint, std::string_view values,
     if (uint32_t found = find(values, ending); found != Checkpoint::none)
       return found;
   std::string_view stem = without(values, weight);
-  return stem.empty() ? Checkpoint::none : find(stem, scale);
+  return checkpoint.find(stem.empty() ? stackedName(values, scaleEndings[1])
+                                      : name.assign(stem).append(scale));
 }
 
 int64_t blocks(int64_t extent, int64_t block) {
@@ -114,6 +123,26 @@ struct ScaleForms {
   DType element, scale;
   bool byShape; ///< S.scale: its shape decides, whatever block is declared
 };
+
+/// Whether two rows of codes share the bytes of one: then scales are as wide.
+bool pairsRows(const StoredTensor &codes, const StoredTensor &scales) {
+  const Shape &bytes = *codes.shape, &factors = *scales.shape;
+  const size_t rank = bytes.rank();
+  return codes.dtype == DType::U8 && scales.dtype == DType::F8_E4M3 &&
+         rank > 2 && factors.rank() == rank &&
+         factors == withLast(bytes, {bytes[rank - 2] / (nvGroup / 2),
+                                     bytes[rank - 1]}) &&
+         bytes[rank - 2] % (nvGroup / 2) == 0 &&
+         bytes[rank - 2] <= INT64_MAX / 2;
+}
+
+BlockScale pairedRows(const Shape &scales) {
+  const Matrix matrix(scales);
+  return BlockScale{DType::F8_E4M3,
+                    {matrix.leading * matrix.rows, matrix.columns},
+                    nvGroup / 2,
+                    2};
+}
 
 /// The matrix of scales and the block of each, if the shapes fit.
 std::optional<BlockScale> geometry(const Shape &values, const Shape &scales,
@@ -220,14 +249,18 @@ std::vector<std::string> scaleNames(std::string_view values) {
   for (std::string_view ending : scaleEndings)
     names.push_back(std::string(values).append(ending));
   names.push_back(std::string(values).append(packedEndings[1].scales));
-  if (std::string_view stem = without(values, weight); !stem.empty())
-    names.push_back(std::string(stem).append(scale));
+  std::string_view stem = without(values, weight);
+  names.push_back(stem.empty() ? stackedName(values, scaleEndings[1])
+                               : std::string(stem).append(scale));
   return names;
 }
 
 std::vector<std::string> tensorScaleNames(std::string_view values) {
-  return {std::string(values).append(multiplier),
-          std::string(values).append(divisor)};
+  std::vector<std::string> names = {std::string(values).append(multiplier),
+                                    std::string(values).append(divisor)};
+  if (without(values, weight).empty())
+    names.push_back(stackedName(values, multiplier));
+  return names;
 }
 
 bool isUnreadFloat8(DType dtype) {
@@ -244,12 +277,16 @@ std::string valuesOfActivation(std::string_view name) {
   for (std::string_view ending : activationEndings)
     if (std::string_view stem = without(name, ending); !stem.empty())
       return std::string(stem).append(weight);
-  return {};
+  return std::string(without(name, ofInput));
 }
 
 std::string valuesOfCompanion(std::string_view name) {
   if (std::string values = valuesOfActivation(name); !values.empty())
     return values;
+  for (std::string_view ending : {multiplier, scaleEndings[1]})
+    if (std::string_view stem = without(without(name, ending), ofWeight);
+        !stem.empty())
+      return std::string(stem);
   // `_global_scale` also ends in `_scale`.
   for (std::string_view ending :
        {multiplier, divisor, scaleEndings[0], scaleEndings[1],
@@ -298,6 +335,8 @@ std::vector<uint32_t> besideCodes(const Checkpoint &checkpoint,
   if (std::string_view stem = without(codes.name, weight); !stem.empty())
     for (std::string_view ending : activationEndings)
       found.push_back(checkpoint.find(std::string(stem).append(ending)));
+  else
+    found.push_back(checkpoint.find(std::string(codes.name).append(ofInput)));
   std::erase(found, Checkpoint::none);
   return found;
 }
@@ -466,9 +505,16 @@ quantizedTensor(const Checkpoint &checkpoint, const StoredTensor &codes,
                                  ? "F8_E8M0 or U8 (MXFP4) or F8_E4M3 (NVFP4)"
                                  : "F32, BF16, F16, F8_E8M0 or U8",
                              safetensorsName(codes.dtype), codes.name)));
+  const bool paired = pairsRows(codes, factors);
+  if (paired) {
+    type.shape = *codes.shape;
+    type.shape[type.shape.rank() - 2] *= 2;
+  }
   type.scale =
-      geometry(type.shape, *factors.shape,
-               {type.dtype, *factor, factors.name.ends_with(scale)}, declared);
+      paired ? pairedRows(*factors.shape)
+             : geometry(type.shape, *factors.shape,
+                        {type.dtype, *factor, factors.name.ends_with(scale)},
+                        declared);
   if (!type.scale)
     return std::unexpected(
         wrong(factors, fmt::format("; the scales of {} {} are {}", codes.name,

@@ -15,6 +15,7 @@
 ///
 ///     values     codes               scales                 elements
 ///     X          X          F8_E4M3  X_scale_inv, X_scale   F8_E4M3
+///     X          X          F8_E4M3  X_weight_scale         F8_E4M3 (stacked)
 ///     S.weight   S.weight   F8_E4M3  S.scale                F8_E4M3
 ///     S.weight   S.weight   U8, I8   S.scale                F4_E2M1
 ///     X          X_packed   U8       X_scale                F4_E2M1
@@ -23,7 +24,9 @@
 ///     X          X_packed   I32      X_scale (and X_shape)  I4
 ///     X          X_blocks   U8       X_scales               F4_E2M1
 ///
-/// Codes of four bits lie along the last axis, the first in a byte's low half.
+/// X_weight_scale and X_weight_scale_2 are those of NVFP4, too; codes are U8 [..,
+/// M / 2, N] then and scales [.., M / 16, N] (compiler/PairedRows.h). All other
+/// codes of four bits lie along the last axis, the first in a byte's low half.
 /// Values [.., M, N] are codes times scales in float32. There is one scale for
 /// the tensor, one a row [.., M] or [.., M, 1], one for each g values of a row
 /// [.., M, N / g], or one for each block, [.., ceil(M / rows), ceil(N /

@@ -1,6 +1,7 @@
 #include "compiler/Import/SideImporter.h"
 
 #include "compiler/Import/RulesToMap.h"
+#include "compiler/PairedRows.h"
 
 #include <numeric>
 
@@ -166,7 +167,7 @@ Value SideImporter::dequantized(const dsl::Node &node,
         role == Role::TensorScale, IntegerAttr(), ArrayAttr());
   };
   const BlockScale &scale = *operand.scale;
-  int64_t columns = operand.shape[operand.shape.rank() - 1];
+  int64_t columns = codeColumns(operand.shape, scale);
   auto type =
       matrix(operand.shape.elements() / columns, columns, operand.dtype);
   Value codes = create(type, Role::Values);
@@ -179,11 +180,21 @@ Value SideImporter::dequantized(const dsl::Node &node,
   Value value = builder.create<map::DequantOp>(
       at(node), type.clone(builder.getF32Type()), codes, scales, tensorScale,
       scale.tensor == TensorScale::Divides, block);
+  if (pairsRows(scale))
+    return unpaired(value, operand.shape, at(node));
   ArrayRef<int64_t> shape = dimsOf(operand.shape);
   if (typeOf(value).getShape() == shape)
     return value;
   return builder.create<map::ReshapeOp>(at(node), typeOf(value).clone(shape),
                                         value);
+}
+
+/// [.., in, out] as [.., in / 2, out, 2].
+static SmallVector<int64_t> pairedShape(const Shape &shape) {
+  SmallVector<int64_t> pairs(shape.begin(), shape.end());
+  pairs[pairs.size() - 2] /= 2;
+  pairs.push_back(2);
+  return pairs;
 }
 
 Value SideImporter::leaf(uint32_t ordinal, Location location) {
@@ -192,8 +203,31 @@ Value SideImporter::leaf(uint32_t ordinal, Location location) {
       dimsOf(operand.shape), elementType(*builder.getContext(), operand.dtype));
   if (!operand.order.empty())
     return reordered(ordinal, location, type);
+  if (operand.encoding && pairsRows(operand.encoding->scale)) {
+    Value bytes = builder.create<map::OperandOp>(
+        location, type.clone(pairedShape(operand.shape)), side, ordinal, false,
+        false, IntegerAttr(), ArrayAttr());
+    return unpaired(bytes, operand.shape, location);
+  }
   return builder.create<map::OperandOp>(location, type, side, ordinal, false,
                                         false, IntegerAttr(), partsOf(operand));
+}
+
+/// Values whose rows lie in pairs, in their own order.
+Value SideImporter::unpaired(Value value, const Shape &shape,
+                             Location location) {
+  SmallVector<int64_t> pairs = pairedShape(shape), axes, rows = pairs;
+  RankedTensorType type = typeOf(value);
+  if (type.getShape() != ArrayRef<int64_t>(pairs))
+    value = builder.create<map::ReshapeOp>(location, type.clone(pairs), value);
+  for (size_t axis = 0; axis != pairs.size(); ++axis)
+    axes.push_back(axis);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  std::swap(rows[rows.size() - 1], rows[rows.size() - 2]);
+  value =
+      builder.create<map::TransposeOp>(location, type.clone(rows), value, axes);
+  return builder.create<map::ReshapeOp>(location, type.clone(dimsOf(shape)),
+                                        value);
 }
 
 /// A tensor whose axes have another order in the file.

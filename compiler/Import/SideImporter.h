@@ -25,6 +25,8 @@ private:
   mlir::Value tensor(const dsl::Node &node);
   mlir::Value dequantized(const dsl::Node &node, const OperandType &operand);
   mlir::Value leaf(uint32_t ordinal, mlir::Location location);
+  mlir::Value unpaired(mlir::Value value, const Shape &shape,
+                       mlir::Location location);
   mlir::Value reordered(uint32_t ordinal, mlir::Location location,
                         mlir::RankedTensorType type);
   mlir::Value concat(const dsl::Node &node, mlir::ValueRange parts);

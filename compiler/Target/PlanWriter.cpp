@@ -1,5 +1,6 @@
 #include "compiler/Target/PlanWriter.h"
 
+#include "compiler/PairedRows.h"
 #include "compiler/Target/SourceHeaders.h"
 #include "runtime/Plan.h"
 
@@ -193,7 +194,7 @@ private:
     return plan::CreateEncoding(
         builder, static_cast<uint8_t>(encoding.codes),
         static_cast<uint8_t>(encoding.scale.dtype),
-        operand.shape[operand.shape.rank() - 1], encoding.scale.blockRows,
+        codeColumns(operand.shape, encoding.scale), encoding.scale.blockRows,
         encoding.scale.blockColumns, codes, scales,
         static_cast<uint8_t>(encoding.scale.tensor), tensorScale);
   }
@@ -326,7 +327,6 @@ private:
                                 bytes.size());
   }
 
-  std::vector<fb::Offset<plan::Comparison>> comparisons() {
   fb::Offset<plan::Comparison>
   shapeComparison(const BoundComparison &comparison) {
     auto shape =
@@ -339,14 +339,15 @@ private:
     return written.Finish();
   }
 
+  std::vector<fb::Offset<plan::Comparison>> comparisons() {
     std::vector<fb::Offset<plan::Comparison>> written;
     for (const BoundComparison &comparison : binding.comparisons) {
       int64_t copy = sourceOf(comparison.copy);
-      auto copyName = builder.CreateString(comparison.copyName);
       if (!comparison.shape.empty()) {
         written.push_back(shapeComparison(comparison));
         continue;
       }
+      auto copyName = builder.CreateString(comparison.copyName);
       if (!comparison.hasOwner) {
         written.push_back(plan::CreateComparison(
             builder, copy, -1, comparison.bytes, comparison.rowBytes, copyName,

@@ -2,10 +2,11 @@
 #include "tests/end-to-end/Process.h"
 #include "tests/end-to-end/Scratch.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
-
 #include <fmt/ranges.h>
+
 #include <gtest/gtest.h>
 
 /// Quantised sources whose values a person can say by heart.
@@ -243,6 +244,138 @@ TEST_F(QuantizedCases, ScalesOfActivationsAreLeftOutAndSaid) {
           .contains("model.layers.0.self_attn.o_proj.activation_scale"));
 }
 
+// Parameters that are no module's `weight` have longer names of scales there.
+TEST_F(QuantizedCases, StackedExpertsOfModelOptInFP8) {
+  HfModel model = fixture("llama4");
+  const std::string experts = "model.layers.1.feed_forward.experts.";
+  for (const auto &[name, scale] :
+       {std::pair<std::string, float>{experts + "gate_up_proj", 0.25F},
+        {experts + "down_proj", 0.5F}}) {
+    setCodes(model, name, "F8_E4M3", 0x38); // 1.0
+    for (const auto &[ending, value] :
+         {std::pair<std::string, float>{"_weight_scale", scale},
+          {"_input_scale", 3.0F}}) {
+      model.add(name + ending, "F32", {});
+      model.contents[name + ending] = floats({value}, "F32");
+    }
+  }
+  Outcome outcome = convert(model);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("2 scales of activations are left out"))
+      << outcome.err;
+  const std::string megatron = "decoder.layers.1.mlp.experts.linear_fc";
+  for (const char *expert : {"0", "5"}) {
+    EXPECT_EQ(values(megatron + "1.weight" + expert),
+              std::vector<float>(2 * 36 * 88, 0.25F));
+    EXPECT_EQ(values(megatron + "2.weight" + expert),
+              std::vector<float>(36 * 88, 0.5F));
+  }
+
+  ASSERT_EQ(convert(model, {"--quant", "keep"}).status, 0);
+  outcome = mbc({"convert", target_, scratch_ / "kept", "--quant", "keep"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "kept")),
+            "");
+}
+
+/// Experts [E, in, out] in NVFP4 by ModelOpt: a byte has rows 2k and 2k + 1 of
+/// a column, a scale 16 rows of one; all numbers are powers of two.
+class PairedExperts {
+public:
+  PairedExperts(std::string name, int64_t in, int64_t out)
+      : name_(std::move(name)), in_(in), out_(out) {
+    for (int64_t at = 0; at != count * in * out / 2; ++at)
+      codes_.push_back(static_cast<std::byte>(at * 37 + at / 251));
+    constexpr uint8_t half = 0x30, one = 0x38, two = 0x40; // E4M3
+    for (int64_t at = 0; at != count * in * out / 16; ++at)
+      scales_.push_back(std::byte{std::array{half, one, two}[at * 7 % 11 % 3]});
+  }
+
+  void addTo(HfModel &model) const {
+    model.add(name_, "U8", {count, in_ / 2, out_});
+    model.contents[name_] = codes_;
+    model.add(name_ + "_weight_scale", "F8_E4M3", {count, in_ / 16, out_});
+    model.contents[name_ + "_weight_scale"] = scales_;
+    for (const auto &[ending, value] :
+         {std::pair<std::string, float>{"_weight_scale_2", 0.25F},
+          {"_input_scale", 3.0F}}) {
+      model.add(name_ + ending, "F32", {});
+      model.contents[name_ + ending] = floats({value}, "F32");
+    }
+  }
+
+  float value(int64_t expert, int64_t in, int64_t out) const {
+    static constexpr std::array magnitudes{0.0F, 0.5F, 1.0F, 1.5F,
+                                           2.0F, 3.0F, 4.0F, 6.0F};
+    const auto pair =
+        static_cast<uint8_t>(codes_[(expert * in_ / 2 + in / 2) * out_ + out]);
+    const int code = in % 2 == 0 ? pair & 15 : pair >> 4;
+    const auto scale = static_cast<uint8_t>(
+        scales_[(expert * in_ / 16 + in / 16) * out_ + out]);
+    const float factor = scale == 0x30 ? 0.5F : scale == 0x38 ? 1.0F : 2.0F;
+    return (code < 8 ? 1 : -1) * magnitudes[code % 8] * factor * 0.25F;
+  }
+
+  static constexpr int64_t count = 4;
+
+private:
+  std::string name_;
+  int64_t in_, out_;
+  std::vector<std::byte> codes_, scales_;
+};
+
+TEST_F(QuantizedCases, StackedExpertsOfModelOptInNVFP4) {
+  constexpr int64_t h = 96, I = 64;
+  HfModel model = fixture("gpt_oss_mxfp4");
+  model.config["quantization_config"] = {
+      {"quant_method", "modelopt"},
+      {"quant_algo", "NVFP4"},
+      {"config_groups",
+       {{"group_0",
+         {{"weights",
+           {{"num_bits", 4}, {"type", "float"}, {"group_size", 16}}}}}}}};
+  std::vector<std::string> old;
+  for (const fixtures::ManifestFile &file : model.files)
+    for (const fixtures::ManifestTensor &tensor : file.tensors)
+      if (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"))
+        old.push_back(tensor.name);
+  for (const std::string &name : old) {
+    model.erase(name);
+    if (!name.ends_with("_blocks"))
+      continue;
+    const bool isUp = name.contains("gate_up");
+    PairedExperts(name.substr(0, name.size() - 7), isUp ? h : I,
+                  isUp ? 2 * I : h)
+        .addTo(model);
+  }
+  Outcome outcome = convert(model, {"--tp", "2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(convert(model).status, 0);
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const PairedExperts up(experts + "gate_up_proj", h, 2 * I),
+      down(experts + "down_proj", I, h);
+  for (int64_t e = 0; e != PairedExperts::count; ++e) {
+    std::vector<float> fc1, fc2;
+    for (int64_t row = 0; row != 2 * I; ++row) // gate and up alternate in HF
+      for (int64_t column = 0; column != h; ++column)
+        fc1.push_back(
+            up.value(e, column, row < I ? 2 * row : 2 * (row - I) + 1));
+    for (int64_t row = 0; row != h; ++row)
+      for (int64_t column = 0; column != I; ++column)
+        fc2.push_back(down.value(e, column, row));
+    const std::string megatron = "decoder.layers.0.mlp.experts.linear_fc";
+    EXPECT_EQ(values(megatron + "1.weight" + std::to_string(e)), fc1) << e;
+    EXPECT_EQ(values(megatron + "2.weight" + std::to_string(e)), fc2) << e;
+  }
+
+  ASSERT_EQ(convert(model, {"--quant", "keep"}).status, 0);
+  outcome = mbc({"convert", target_, scratch_ / "kept", "--quant", "keep"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains(", 0 quantised anew")) << outcome.err;
+  EXPECT_EQ(difference(model.tensors(), readSafetensors(scratch_ / "kept")),
+            "");
+}
+
 TEST_F(QuantizedCases, TwoScalesForAWeightOfManyRowsAreRefused) {
   HfModel model = fixture("llama");
   setCodes(model, projection, "F8_E4M3", 0x38);
@@ -332,21 +465,6 @@ TEST_F(QuantizedCases, PackingsThatAreNotReadAreRefusedByName) {
   EXPECT_TRUE(outcome.err.contains("quant_method is awq")) << outcome.err;
 }
 
-// An odd cut of a row falls between the two halves of a byte.
-TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
-  HfModel model = fixture("kimi_k25_int4");
-  // I = 40 over ETP 8 is 5 columns a rank.
-  const Outcome outcome = convert(model, {"--tp", "8", "--etp", "8"});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const std::string source = target_;
-  const Outcome back = mbc({"convert", source, scratch_ / "back"});
-  ASSERT_EQ(back.status, 0) << back.err;
-  EXPECT_EQ(difference(exportOf(model), readSafetensors(scratch_ / "back")),
-            "");
-}
-
-} // namespace
-} // namespace mbc::test
 // The tensor that repeats a packed weight's shape, in both dtypes that it has.
 TEST_F(QuantizedCases, AShapeTensorOfAnotherShapeIsRefused) {
   const std::string up =
@@ -372,3 +490,18 @@ TEST_F(QuantizedCases, AShapeTensorOfAnotherShapeIsRefused) {
     }
 }
 
+// An odd cut of a row falls between the two halves of a byte.
+TEST_F(QuantizedCases, PackedColumnsAreCutInTheMiddleOfAByte) {
+  HfModel model = fixture("kimi_k25_int4");
+  // I = 40 over ETP 8 is 5 columns a rank.
+  const Outcome outcome = convert(model, {"--tp", "8", "--etp", "8"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string source = target_;
+  const Outcome back = mbc({"convert", source, scratch_ / "back"});
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_EQ(difference(exportOf(model), readSafetensors(scratch_ / "back")),
+            "");
+}
+
+} // namespace
+} // namespace mbc::test
