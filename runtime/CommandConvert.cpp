@@ -3,6 +3,7 @@
 #include "runtime/CompilerLibrary.h"
 #include "runtime/Executor.h"
 #include "runtime/NewFile.h"
+#include "runtime/UnitGraph.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -93,6 +94,9 @@ int convertCommand(const CompileOptions &compile,
   if (!dryRun)
     return execute(*plan, compile.source, target, execution, output);
   uint64_t memory = parseSize(execution.memory).value_or(0);
+  const bool onDevice = parseDevice(execution.device).value_or(-1) >= 0;
+  if (Result<void> fits = holdWholeTensors(**plan, memory, onDevice); !fits)
+    return report(fits.error(), output);
   if (output.json)
     printPlanJson(**plan, memory);
   else if (!output.quiet)

@@ -1,5 +1,6 @@
 #include "runtime/CommandSummary.h"
 #include "runtime/Json.h"
+#include "runtime/Units.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -129,6 +130,10 @@ void printPlan(const plan::Plan &plan, uint64_t memory) {
              length(plan.classes()), all.instances, length(plan.kernels()));
   if (memory != 0)
     fmt::print("  memory  {} of buffers at most\n", humanBytes(memory));
+  if (uint64_t whole = wholeTensorBytes(plan); whole != 0)
+    fmt::print("          {} of them for the largest tensor in NVFP4, which is "
+               "held whole\n",
+               humanBytes(whole));
   printNotes(plan, {});
 }
 
@@ -148,6 +153,8 @@ void printPlanJson(const plan::Plan &plan, uint64_t memory) {
   json["kernels"] = length(plan.kernels());
   if (memory != 0)
     json["peak_memory"] = memory;
+  if (uint64_t whole = wholeTensorBytes(plan); whole != 0)
+    json["largest_whole_tensor"] = whole;
   json["notes"] = planNotes(plan);
   fmt::print("{}\n", json.dump());
 }

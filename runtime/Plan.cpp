@@ -105,7 +105,7 @@ bool isCompanion(const plan::Output &output) {
   return output.is_scales() || output.is_tensor_scale();
 }
 
-static bool hasTensorScale(const plan::Encoding &encoding) {
+bool hasTensorScale(const plan::Encoding &encoding) {
   return TensorScale(encoding.level()) != TensorScale::None;
 }
 

@@ -78,6 +78,9 @@ int64_t divideUp(int64_t extent, int64_t block);
 bool isCompanion(const plan::Output &output);
 /// Blocks that lie one below the other in an encoded output.
 int64_t scaleRows(const plan::Output &output);
+/// Whether one scale is for all scales of an encoded output.
+bool hasTensorScale(const plan::Encoding &encoding);
+
 /// An encoded output is made in stripes of whole blocks. The first code under a
 /// tensor scale needs the last value: there, all is one stripe.
 int64_t stripeRows(const plan::Output &output);

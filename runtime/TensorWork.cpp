@@ -38,6 +38,10 @@ Result<void> TensorWork::prepare() {
   if (!kernels)
     return std::unexpected(kernels.error());
   kernels_ = std::move(*kernels);
+  if (Result<void> fits =
+          holdWholeTensors(plan_, options_.memory, options_.device >= 0);
+      !fits)
+    return fits;
   if (options_.device < 0)
     return {};
   auto device =

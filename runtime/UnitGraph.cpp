@@ -15,14 +15,15 @@ struct UnitGraph::Nodes {
 
 namespace {
 
-/// Of the budget, what may be in flight. The rest lies in the pool, waiting for
-/// the next unit: an eighth. A pinned buffer, which is dear to make, also
-/// serves units of half its size, and is never given up.
-uint64_t flightOf(uint64_t budget, const UnitServices &services) {
-  return services.device ? budget / 2 : budget - budget / 8;
+/// Of the budget, a part lies in the pool, waiting for the next unit; the rest
+/// may be in flight. A pinned buffer, which is dear to make, also serves units of
+/// half its size, and is never given up.
+constexpr uint64_t waitingOfDevice = 2, waitingOfHost = 8;
+uint64_t flightOf(uint64_t budget, bool onDevice) {
+  return budget - budget / (onDevice ? waitingOfDevice : waitingOfHost);
 }
-uint64_t keptOf(uint64_t budget, const UnitServices &services) {
-  return services.device ? budget : budget / 8;
+uint64_t keptOf(uint64_t budget, bool onDevice) {
+  return onDevice ? budget : budget / waitingOfHost;
 }
 
 BufferPool::Allocate allocatorOf(const UnitServices &services) {
@@ -42,8 +43,23 @@ size_t stepOf(const UnitServices &services) {
 UnitGraph::UnitGraph(const Schedule &schedule, const UnitServices &services,
                      uint64_t budget, unsigned threads)
     : services_(services), schedule_(schedule),
-      pool_(keptOf(budget, services), allocatorOf(services), stepOf(services)),
-      budget_(flightOf(budget, services)), most_(3 * threads) {}
+      pool_(keptOf(budget, services.device), allocatorOf(services),
+            stepOf(services)),
+      budget_(flightOf(budget, services.device)), most_(3 * threads) {}
+
+Result<void> holdWholeTensors(const plan::Plan &plan, uint64_t memory,
+                              bool onDevice) {
+  const uint64_t needed = wholeTensorBytes(plan),
+                 room = flightOf(memory, onDevice);
+  if (needed <= room)
+    return {};
+  const uint64_t part = onDevice ? waitingOfDevice : waitingOfHost;
+  return fail(
+      "a tensor in NVFP4 is held in memory whole, and the largest needs "
+      "{} bytes of buffers; --memory {} has {} for it: give more "
+      "--memory, {} at least",
+      needed, memory, room, (needed - 1) * part / (part - 1) + 1);
+}
 
 void UnitGraph::stop(Error error) {
   std::lock_guard lock(admission_);
@@ -154,8 +170,8 @@ std::optional<Unit> UnitGraph::next() {
     if (single) {
       if (!failure_)
         failure_ = Error{fmt::format(
-            "one element, block or tensor in NVFP4, and its scales, need {} "
-            "bytes of buffers, the bound allows {}: give more --memory",
+            "one element or block and its scales need {} bytes of buffers, "
+            "the bound allows {}: give more --memory",
             unit.bytes, budget_)};
       stopped_ = true;
       return std::nullopt;

@@ -29,6 +29,10 @@ struct UnitServices {
   Progress *progress;    ///< may be null
 };
 
+/// Whether the bound on buffers has room for each tensor that is held whole.
+Result<void> holdWholeTensors(const plan::Plan &plan, uint64_t memory,
+                              bool onDevice);
+
 /// Takes all units of a schedule through read -> compute -> write, with no more
 /// than `budget` bytes of buffers alive. The first failure stops the rest. Run
 /// inside the arena whose threads do the work.

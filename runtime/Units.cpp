@@ -115,4 +115,25 @@ std::vector<UnitKey> Schedule::split(const UnitKey &key) const {
   return {left, right};
 }
 
+static bool isHeldWhole(const plan::Class &kind) {
+  for (const plan::Output *output : *kind.outputs())
+    if (output->encoding() && hasTensorScale(*output->encoding()))
+      return true;
+  return false;
+}
+
+uint64_t wholeTensorBytes(const plan::Plan &plan) {
+  std::vector<uint32_t> kinds;
+  for (uint32_t index = 0; index != length(plan.classes()); ++index)
+    if (isHeldWhole(*plan.classes()->Get(index)))
+      kinds.push_back(index);
+  if (kinds.empty())
+    return 0;
+  const Schedule schedule(plan, UINT64_MAX / 2);
+  uint64_t most = 0;
+  for (uint32_t kind : kinds)
+    most = std::max<uint64_t>(most, schedule.prepare({.kind = kind}).bytes);
+  return most;
+}
+
 } // namespace mbc

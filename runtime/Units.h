@@ -113,4 +113,8 @@ private:
   std::vector<UnitKey> keys_;
 };
 
+/// Bytes of buffers for the largest tensor that is written under one scale of
+/// its scales, and so held whole, with what it is made from; 0 without one.
+uint64_t wholeTensorBytes(const plan::Plan &plan);
+
 } // namespace mbc

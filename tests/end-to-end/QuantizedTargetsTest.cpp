@@ -425,9 +425,39 @@ TEST_F(QuantizedTargets, NVFP4OfAModelThatWasNotQuantised) {
   const Tensors large = back();
   ASSERT_EQ(exportWith("nvfp4", {"--memory", "512KiB"}).status, 0);
   EXPECT_EQ(difference(large, back()), "");
-  const Outcome refused = exportWith("nvfp4", {"--memory", "40KiB"});
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(refused.err.contains("give more --memory")) << refused.err;
+}
+
+// Whoever asks first what a conversion takes hears of the tensors that are held
+// whole, and of a bound that they do not fit into.
+TEST_F(QuantizedTargets, NVFP4SaysBeforehandWhatItHoldsWhole) {
+  ASSERT_EQ(import(fixture("llama")).status, 0);
+  std::string least;
+  for (const std::vector<std::string> &options :
+       {std::vector<std::string>{"--memory", "40KiB", "--dry-run"},
+        {"--memory", "40KiB"}}) {
+    const Outcome refused = exportWith("nvfp4", options);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(refused.err.contains("give more --memory, ")) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(scratch_ / "back"));
+    const size_t at = refused.err.find("--memory, ") + 10;
+    least = refused.err.substr(at, refused.err.find(' ', at) - at);
+  }
+  const std::string less = std::to_string(std::stoull(least) - 1);
+  EXPECT_EQ(exportWith("nvfp4", {"--memory", less}).status, 1);
+  const Outcome dry =
+      exportWith("nvfp4", {"--memory", least, "--dry-run", "--json"});
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  const Json plan = Json::parse(dry.out);
+  EXPECT_EQ(plan["peak_memory"].dump(), least);
+  // Gate and up, 208 x 112 each, in bfloat16 as values, then in four bits with
+  // a scale for 16 values.
+  const uint64_t values = 2 * 208 * 112;
+  EXPECT_GE(plan["largest_whole_tensor"],
+            2 * values + values / 2 + values / 16 + 2 * 4);
+  EXPECT_EQ(exportWith("nvfp4", {"--memory", least}).status, 0);
+  for (const char *quant : {"none", "mxfp4"})
+    EXPECT_FALSE(exportWith(quant, {"--dry-run", "--json"})
+                     .out.contains("largest_whole_tensor"));
 }
 
 // Names, and what a tensor scale does, are those of the import.
