@@ -22,11 +22,10 @@ bool isTrue(const Json &args, const char *name) {
 std::string activation(const Json &args) {
   if (isTrue(args, "swiglu"))
     return "torch.nn.functional.silu";
-  for (const char *name : {"squared_relu", "quick_geglu"})
-    if (isTrue(args, name))
-      return fmt::format("megatron.core.activations.{}",
-                         name == std::string_view("quick_geglu") ? "quick_gelu"
-                                                                 : name);
+  if (isTrue(args, "squared_relu"))
+    return "megatron.core.activations.squared_relu";
+  if (isTrue(args, "quick_geglu")) // the one of two that fusion takes
+    return "megatron.core.fusions.fused_bias_geglu.quick_gelu";
   if (args.value("activation_func", Json()).is_string())
     return fmt::format("megatron.core.activations.{}",
                        args["activation_func"].get<std::string>());
@@ -52,8 +51,8 @@ constexpr std::array renamed = {
 
 using Names = std::span<const std::string_view>;
 
-/// Fields of GPTModelProvider by the same name. A model with any other argument
-/// has parts that this provider does not build.
+/// Fields by the same name, which every provider has where a model needs them.
+/// A model with any other argument has parts that its provider does not build.
 constexpr std::string_view same[] = {"activation_func_clamp_value",
                                      "add_bias_linear",
                                      "add_qkv_bias",
@@ -107,12 +106,31 @@ constexpr std::string_view same[] = {"activation_func_clamp_value",
                                      "seq_length",
                                      "tensor_model_parallel_size",
                                      "virtual_pipeline_model_parallel_size"};
-/// The same of MLAModelProvider, which has these besides.
 constexpr std::string_view latentOnly[] = {
     "beta_fast",   "beta_slow",      "kv_lora_rank",
     "mscale",      "mscale_all_dim", "original_max_position_embeddings",
     "q_lora_rank", "qk_head_dim",    "qk_pos_emb_head_dim",
     "v_head_dim"};
+constexpr std::string_view sinkOnly[] = {
+    "softmax_type",
+    "window_attn_skip_freq",
+    "window_size",
+    "yarn_beta_fast",
+    "yarn_beta_slow",
+    "yarn_correction_range_round_to_int",
+    "yarn_mscale",
+    "yarn_mscale_all_dim",
+    "yarn_original_max_position_embeddings",
+    "yarn_rotary_scaling_factor"};
+constexpr std::string_view deltaOnly[] = {
+    "experimental_attention_variant", "linear_attention_freq",
+    "linear_conv_kernel_dim",         "linear_key_head_dim",
+    "linear_num_key_heads",           "linear_num_value_heads",
+    "linear_value_head_dim"};
+constexpr std::string_view mambaOnly[] = {
+    "fp32_residual_connection", "is_hybrid_model",          "mamba_head_dim",
+    "mamba_num_groups",         "mamba_num_heads",          "mamba_state_dim",
+    "moe_latent_size",          "moe_shared_expert_overlap"};
 /// Written in other words, or of no meaning to a model.
 constexpr std::string_view spentElsewhere[] = {
     "activation_func",
@@ -142,31 +160,81 @@ bool isIn(Names names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// A class of Megatron-Bridge that builds models, the fields that it has beside
+/// `same`, and what makes the layers, if that is not its own default.
+struct Provider {
+  std::string_view target;
+  Names fields;
+  std::string_view layers;
+};
+constexpr std::string_view
+    gptLayers = "gpt_layer_specs.get_gpt_decoder_block_spec",
+    deltaLayers =
+        "experimental_attention_variant_module_specs."
+        "get_transformer_block_with_experimental_attention_variant_spec";
+constexpr Provider gpt{"gpt_provider.GPTModelProvider", {}, gptLayers},
+    latent{"mla_provider.MLAModelProvider", latentOnly, gptLayers},
+    sink{"gpt_oss.gpt_oss_provider.GPTOSSProvider", sinkOnly, gptLayers},
+    delta{"gpt_provider.GPTModelProvider", deltaOnly, deltaLayers},
+    mamba{"mamba.mamba_provider.MambaModelProvider", mambaOnly, ""};
+
+const Provider &providerOf(const Json &args) {
+  if (isTrue(args, "is_hybrid_model"))
+    return mamba;
+  if (isTrue(args, "multi_latent_attention"))
+    return latent;
+  if (args.value("softmax_type", Json()) == "learnable")
+    return sink;
+  if (args.value("experimental_attention_variant", Json()) == "gated_delta_net")
+    return delta;
+  return gpt;
+}
+
 /// Takes over what keeps its value; false if something has no place.
-bool takeFields(const Json &args, bool latent, Json &fields) {
+bool takeFields(const Json &args, const Provider &provider, Json &fields) {
   for (const auto &[name, value] : args.items()) {
     auto other = std::ranges::find(renamed, name, &Renamed::argument);
     if (other != renamed.end())
       fields[std::string(other->field)] = value;
-    else if (isIn(same, name) || (latent && isIn(latentOnly, name)))
+    else if (isIn(same, name) || isIn(provider.fields, name))
       fields[name] = value;
     else if (!value.is_null() && !isIn(spentElsewhere, name))
       return false;
   }
-  return args.contains("rotary_base") && args["rotary_base"].is_number() &&
-         args.value("params_dtype", Json()).is_string();
+  return args.value("params_dtype", Json()).is_string();
 }
 
-/// What Megatron's training script makes of its arguments; null if the generic
-/// provider does not build such a model.
-Json modelFields(const Json &args) {
-  const bool latent = isTrue(args, "multi_latent_attention");
-  Json fields{{"_target_",
-               latent
-                   ? "megatron.bridge.models.mla_provider.MLAModelProvider"
-                   : "megatron.bridge.models.gpt_provider.GPTModelProvider"}};
-  if (!takeFields(args, latent, fields))
+/// The layers of a hybrid model, from an argument that also says where stages
+/// begin; false if the provider does not build them.
+bool takePattern(const Json &args, Json &fields) {
+  const Json given = args.value("hybrid_layer_pattern", Json());
+  if (!given.is_string())
+    return false;
+  std::string pattern = given.get<std::string>();
+  std::erase(pattern, '|');
+  fields["hybrid_override_pattern"] = pattern;
+  return pattern.find_first_not_of("M*-E") == std::string::npos;
+}
+
+/// What Megatron's training script makes of its arguments; null if no provider
+/// builds such a model.
+Json modelFields(Json args) {
+  const Provider &provider = providerOf(args);
+  Json fields{
+      {"_target_", fmt::format("megatron.bridge.models.{}", provider.target)}};
+  if (&provider == &mamba) {
+    if (!takePattern(args, fields))
+      return nullptr;
+    for (const char *spent :
+         {"hybrid_layer_pattern", "mtp_use_repeated_layer", "mamba_chunk_size"})
+      args.erase(spent);
+  } else if (!args.value("rotary_base", Json()).is_number()) {
     return nullptr;
+  }
+  if (!takeFields(args, provider, fields))
+    return nullptr;
+  if (isTrue(args, "moe_shared_expert_overlap")) // of which it is a part
+    fields["moe_token_dispatcher_type"] = "alltoall";
   fields["activation_func"] = named(activation(args));
   fields["gated_linear_unit"] = isTrue(args, "swiglu") ||
                                 isTrue(args, "quick_geglu") ||
@@ -182,11 +250,13 @@ Json modelFields(const Json &args) {
   fields["vocab_size"] = args["padded_vocab_size"];
   fields["should_pad_vocab"] = false;
   // Layers of several kinds too, which the provider's own default has not.
-  fields["transformer_layer_spec"] = {
-      {"_target_",
-       "megatron.core.models.gpt.gpt_layer_specs.get_gpt_decoder_block_spec"},
-      {"_partial_", true},
-      {"use_transformer_engine", true}};
+  if (!provider.layers.empty())
+    fields["transformer_layer_spec"] = {
+        {"_target_",
+         fmt::format("megatron.core.models.gpt.{}", provider.layers)},
+        {"_partial_", true}};
+  if (provider.layers == gptLayers)
+    fields["transformer_layer_spec"]["use_transformer_engine"] = true;
   return fields;
 }
 
@@ -226,7 +296,7 @@ std::string runConfig(const dsl::Model &model, const Json &args) {
     return std::ranges::find(i.megatron, "embedding.word_embeddings.weight") !=
            i.megatron.end();
   });
-  if (model.megatron != "GPTModel" || !isPlain)
+  if (!isPlain)
     return {};
   const Json fields = modelFields(args);
   if (fields.is_null())

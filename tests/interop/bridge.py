@@ -2,7 +2,8 @@
 import transformer_engine_parameters as stand_in  # before anything of Megatron
 
 # Bridge imports what trains and talks too; none of it has a part in loading.
-stand_in.stub_packages("apex", "datasets", "einops", "google", "modelopt", "nvidia_resiliency_ext", "six", "tensorboard")
+stand_in.stub_packages("apex", "causal_conv1d", "datasets", "einops", "fla", "google", "mamba_ssm", "modelopt",
+                       "nvidia_resiliency_ext", "six", "tensorboard")
 
 import logging
 import os
@@ -12,6 +13,7 @@ import tempfile
 import product
 import reference
 from megatron.bridge.training.model_load_save import load_megatron_model
+from megatron.core.tensor_parallel.random import initialize_rng_tracker
 from torch.distributed.checkpoint.api import CheckpointException
 
 # Fixtures with a run_config.yaml whose models Megatron-Core 0.16.1 does not build, and its words.
@@ -20,7 +22,9 @@ BEYOND_CORE = {
     "minimax_m2": "Global shape mismatch",  # one norm over all heads: a layer spec of its own
     "olmoe": "Global shape mismatch",
 }
-COMPARED = ("llama", "qwen3", "qwen3_moe", "deepseek_v3")
+COMPARED = ("llama", "qwen3", "qwen3_moe", "deepseek_v3", "gpt_oss", "qwen3_next", "nemotron_h")
+# What a model asks of Transformer Engine, which the next one must not find.
+ATTENTION_BACKENDS = ("NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN")
 
 
 class Warnings(logging.Handler):
@@ -59,6 +63,8 @@ def check(fixture, scratch, warnings):
     if not os.path.exists(os.path.join(folder, "run_config.yaml")):
         return False
     warnings.texts.clear()
+    for name in ATTENTION_BACKENDS:
+        os.environ.pop(name, None)
     try:
         state = load_megatron_model(folder, use_cpu_init=True, return_state_dict=True)["model"]
     except (Exception, CheckpointException) as error:
@@ -77,6 +83,7 @@ def check(fixture, scratch, warnings):
 
 
 def main():
+    initialize_rng_tracker(inference_rng_tracker=True)  # Mamba draws from it; Bridge seeds one on a GPU alone
     warnings = Warnings()
     logging.getLogger().handlers = [warnings]
     missing = set(COMPARED)
