@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <nlohmann/json.hpp>
+#include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
 
 namespace mbc {
@@ -17,10 +19,40 @@ namespace {
 
 using Chunk = TorchDistIndex::Chunk;
 
+/// The tensor of the pickle that a thread met last: archives of chunks of one
+/// shape hold the same pickle, and there may be a hundred thousand.
+struct LastPickle {
+  std::string bytes;
+  std::optional<PickleTree> tree; ///< `tensor` points into it
+  PickledTensor tensor;
+};
+using LastPickles = tbb::enumerable_thread_specific<LastPickle>;
+
+Result<void> readPickle(std::string bytes, const std::string &where,
+                        const std::string &key, LastPickle &last) {
+  if (last.tree && last.bytes == bytes)
+    return {};
+  last.tree.reset();
+  last.bytes = bytes;
+  Result<PickleTree> tree = PickleTree::parse(std::move(bytes), where);
+  if (!tree)
+    return std::unexpected(tree.error());
+  last.tree.emplace(std::move(*tree));
+  Result<PickledTensor> tensor =
+      readTensor(*last.tree, last.tree->root(), where, key);
+  if (!tensor) {
+    last.tree.reset();
+    return std::unexpected(tensor.error());
+  }
+  last.tensor = *tensor;
+  return {};
+}
+
 /// Replaces a chunk's place, its archive, by where the data begins, after
 /// comparing the archive's tensor with what the index says.
 Result<void> findData(const InputFile &file,
-                      const TorchDistIndex::Tensor &tensor, Chunk &chunk) {
+                      const TorchDistIndex::Tensor &tensor, Chunk &chunk,
+                      LastPickle &last) {
   Result<TorchArchive> archive =
       TorchArchive::open(file, chunk.offset, chunk.length);
   if (!archive)
@@ -30,24 +62,21 @@ Result<void> findData(const InputFile &file,
   Result<std::string> pickle = archive->pickle();
   if (!pickle)
     return std::unexpected(pickle.error());
-  Result<PickleTree> tree = PickleTree::parse(std::move(*pickle), where);
-  if (!tree)
-    return std::unexpected(tree.error());
-  Result<PickledTensor> stored =
-      readTensor(*tree, tree->root(), where, tensor.key);
-  if (!stored)
-    return std::unexpected(stored.error());
-  if (!(stored->shape == chunk.shape) || stored->dtype != tensor.dtype)
+  if (Result<void> read =
+          readPickle(std::move(*pickle), where, tensor.key, last);
+      !read)
+    return read;
+  const PickledTensor &stored = last.tensor;
+  if (!(stored.shape == chunk.shape) || stored.dtype != tensor.dtype)
     return fail("{}: tensor {}: holds {} {}, the index says {} {}", where,
-                tensor.key, safetensorsName(stored->dtype),
-                toString(stored->shape), safetensorsName(tensor.dtype),
+                tensor.key, safetensorsName(stored.dtype),
+                toString(stored.shape), safetensorsName(tensor.dtype),
                 toString(chunk.shape));
-  Result<ArchiveEntry> data =
-      archive->find(fmt::format("data/{}", stored->key));
+  Result<ArchiveEntry> data = archive->find(fmt::format("data/{}", stored.key));
   if (!data)
     return std::unexpected(data.error());
   uint64_t width = byteSize(tensor.dtype);
-  uint64_t skip = static_cast<uint64_t>(stored->storageOffset) * width;
+  uint64_t skip = static_cast<uint64_t>(stored.storageOffset) * width;
   uint64_t bytes = static_cast<uint64_t>(chunk.shape.elements()) * width;
   if (skip > data->size || bytes > data->size - skip)
     return fail("{}: tensor {}: needs {} bytes, its storage has {}", where,
@@ -65,6 +94,7 @@ Result<void> findAllData(const std::string &root, TorchDistIndex &index) {
     for (uint32_t c = 0; c != index.tensors[t].chunks.size(); ++c)
       byFile[index.tensors[t].chunks[c].file].push_back({t, c});
   std::vector<Result<void>> results(index.files.size());
+  LastPickles last;
   tbb::parallel_for(size_t{0}, index.files.size(), [&](size_t f) {
     Result<InputFile> file =
         InputFile::open(joinPath(root, index.files[f].path));
@@ -77,7 +107,7 @@ Result<void> findAllData(const std::string &root, TorchDistIndex &index) {
     tbb::parallel_for(size_t{0}, found.size(), [&](size_t i) {
       auto [t, c] = byFile[f][i];
       TorchDistIndex::Tensor &tensor = index.tensors[t];
-      found[i] = findData(*file, tensor, tensor.chunks[c]);
+      found[i] = findData(*file, tensor, tensor.chunks[c], last.local());
     });
     auto failed = std::find_if(found.begin(), found.end(),
                                [](const auto &result) { return !result; });
