@@ -24,11 +24,12 @@
 ///     X          X_packed   I32      X_scale (and X_shape)  I4
 ///     X          X_blocks   U8       X_scales               F4_E2M1
 ///
-/// X_weight_scale and X_weight_scale_2 are those of NVFP4, too; codes are U8 [..,
-/// M / 2, N] then and scales [.., M / 16, N] (compiler/PairedRows.h). All other
-/// codes of four bits lie along the last axis, the first in a byte's low half.
-/// Values [.., M, N] are codes times scales in float32. There is one scale for
-/// the tensor, one a row [.., M] or [.., M, 1], one for each g values of a row
+/// X_weight_scale and X_weight_scale_2 are those of NVFP4, too; codes are U8
+/// [.., M / 2, N] then and scales [.., M / 16, N] (compiler/PairedRows.h). All
+/// other codes of four bits lie along the last axis, the first in a byte's low
+/// half. Values [.., M, N] are codes times scales in float32. There is one
+/// scale for the tensor, one a row [.., M] or [.., M, 1], one for each g values
+/// of a row
 /// [.., M, N / g], or one for each block, [.., ceil(M / rows), ceil(N /
 /// columns)]; S.scale may also be [ceil(M / rows)], of all columns. Scales of
 /// NVFP4 are E4M3, one for 16 values of a row; before they multiply the codes
