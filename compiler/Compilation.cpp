@@ -123,19 +123,29 @@ bool Compilation::openConfig() {
       return fail(sidecars.error());
     hfSidecars = std::move(*sidecars);
   }
+  if (configText.empty() && direction == Direction::Import)
+    return fail({fmt::format("{} has no config.json", checkpoint.root)});
   if (configText.empty())
-    return fail(
-        {direction == Direction::Import
-             ? fmt::format("{} has no config.json", checkpoint.root)
-             : fmt::format(
-                   "{} has no record of its Hugging Face config; name a folder "
-                   "with config.json by --hf-config DIR",
-                   checkpoint.root)});
+    return mayMakeConfig();
   Result<ConfigFacts> read = readConfigFacts(configText, configOrigin);
   if (!read)
     return fail(read.error());
   facts = std::move(*read);
   return direction != Direction::Import || readsQuantization();
+}
+
+/// Without a config.json, the spec makes one of Megatron's arguments.
+bool Compilation::mayMakeConfig() {
+  if (!options.spec.empty() && sourceArgs().is_object())
+    return true;
+  return fail({fmt::format(
+      "{} has no record of its Hugging Face config; name a folder with "
+      "config.json by --hf-config DIR{}",
+      checkpoint.root,
+      sourceArgs().is_object()
+          ? ", or the model's family by --spec NAME, which makes one of the "
+            "checkpoint's arguments (`mbc specs` lists the families)"
+          : "")});
 }
 
 /// Packings that no formula of QuantizedTensors.h undoes.

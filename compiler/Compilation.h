@@ -65,6 +65,9 @@ private:
   bool chooseDirection();
   bool optionsApply();
   bool openConfig();
+  bool mayMakeConfig();
+  bool completeConfig();
+  DType storedDType() const;
   bool readsQuantization();
   bool evaluateSpec();
   std::string specOfLayout(const std::string &directory);

@@ -3,6 +3,7 @@
 #include "compiler/Binding/BindCommon.h"
 #include "compiler/Binding/CheckpointOracle.h"
 #include "compiler/Binding/FindSpec.h"
+#include "compiler/Target/ConfigFromArgs.h"
 #include "compiler/Target/ImportRecord.h"
 #include "runtime/File.h"
 #include "runtime/HeaderStore.h"
@@ -12,6 +13,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/ranges.h>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 /// Which spec a compilation takes, and what it means for the checkpoint.
@@ -45,9 +48,45 @@ bool Compilation::evaluateSpec() {
   if (path.empty())
     return false;
   spec = dsl::parseFile(path, {directory}, diagnostics);
-  if (!spec || !holdRecordedSpec())
+  if (!spec || !holdRecordedSpec() || !completeConfig())
     return false;
   return evaluateModel();
+}
+
+/// The dtype of most of the elements.
+DType Compilation::storedDType() const {
+  std::map<DType, int64_t> elements;
+  for (const StoredTensor &tensor : checkpoint.tensors)
+    elements[tensor.dtype] += tensor.shape->elements();
+  auto most = std::ranges::max_element(
+      elements, {}, [](const auto &entry) { return entry.second; });
+  return most == elements.end() ? DType::BF16 : most->first;
+}
+
+/// A config.json that is not there, or that --hf-config gives in part, is made
+/// of Megatron's arguments. One that says all that the spec asks stays as it
+/// is.
+bool Compilation::completeConfig() {
+  const Json args = sourceArgs();
+  if (direction == Direction::Import || !args.is_object() || !spec->model ||
+      (!configText.empty() && options.hfConfig.empty()))
+    return true;
+  if (!configText.empty()) {
+    dsl::Diagnostics findings;
+    if (dsl::evaluate(*spec, configText, nameOracle(), findings)
+            .missingConfigFields.empty())
+      return true;
+  }
+  configText =
+      configFromArgs(*spec, {checkpoint.root, configText, args, storedDType()},
+                     nameOracle(), notes, diagnostics);
+  if (configText.empty())
+    return false;
+  Result<ConfigFacts> read = readConfigFacts(configText, "config.json");
+  if (!read)
+    return fail(read.error());
+  facts = std::move(*read);
+  return true;
 }
 
 /// Of the specs of a family with several Megatron layouts, the one that the

@@ -234,6 +234,9 @@ struct Spec {
   std::unordered_map<Symbol, Block> blocks;
   std::vector<ConfigAssignment> config;
   std::vector<Name> ignoredFields;
+  /// Of fields that say the same, those that a config.json made from Megatron's
+  /// arguments has.
+  std::vector<Name> writtenFields;
   Body statements;
 
   std::vector<std::string> symbols; ///< Symbol to name

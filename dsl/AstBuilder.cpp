@@ -146,6 +146,9 @@ private:
       if (auto *ignore = as<MappingParser::ConfigIgnoreContext>(field)) {
         for (auto *path : ignore->name())
           spec.ignoredFields.push_back(name(path));
+      } else if (auto *write = as<MappingParser::ConfigWriteContext>(field)) {
+        for (auto *path : write->name())
+          spec.writtenFields.push_back(name(path));
       } else if (auto *assign = as<MappingParser::ConfigAssignContext>(field)) {
         plain(assign->id());
         spec.config.push_back({assign->id()->getText(), range(assign->id()),

@@ -218,12 +218,13 @@ void Checker::config() {
                         fmt::format("field '{}' is set twice", field.field),
                         {{entry->second->where, "the other place"}});
   }
-  for (const Name &name : spec.ignoredFields)
-    if (name.segments.size() < 2 || name.segments[0] != "hf")
-      diagnostics.error(
-          name.where,
-          fmt::format("'{}' is no field of config.json; write hf.NAME",
-                      name.spelling));
+  for (const auto *names : {&spec.ignoredFields, &spec.writtenFields})
+    for (const Name &name : *names)
+      if (name.segments.size() < 2 || name.segments[0] != "hf")
+        diagnostics.error(
+            name.where,
+            fmt::format("'{}' is no field of config.json; write hf.NAME",
+                        name.spelling));
   if (!spec.model)
     return;
   const ModelDeclaration &model = *spec.model;

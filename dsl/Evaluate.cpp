@@ -138,6 +138,8 @@ Model Evaluation::run() {
   walk(spec.statements);
   addConfig();
   model.unreadConfigFields = unreadFields(config);
+  model.missingConfigFields.assign(values.missingFields.begin(),
+                                   values.missingFields.end());
   model.configNotes.assign(values.configNotes.begin(),
                            values.configNotes.end());
   return std::move(model);

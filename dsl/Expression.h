@@ -127,8 +127,16 @@ public:
   bool step(const SourceRange &where, uint64_t count = 1);
   static constexpr uint64_t maxSteps = 20'000'000;
 
+  /// Forgets what lets were: config.json has changed.
+  void forgetLets() { lets.clear(); }
+
+  /// Whether a plain name is a loop variable or a block's parameter here.
+  bool isLocal(const Name &name) const { return findLocal(name.head); }
+
   /// What config.json says and the conversion does not keep, in words.
   std::set<std::string> configNotes;
+  /// What was asked of config.json and is not there: "text_config.hidden_size".
+  std::set<std::string> missingFields;
 
   /// Collects the fields of config.json that values come from, while it lives.
   class Trace {

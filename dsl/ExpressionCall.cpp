@@ -126,6 +126,7 @@ std::optional<Datum> Expressions::fieldValue(Datum datum, const Name &name,
       std::string near = didYouMean(key, keys);
       std::string path =
           datum.node->path.empty() ? key : datum.node->path + "." + key;
+      missingFields.insert(path);
       return fails(
           name.where,
           fmt::format("config.json has no field '{}'{}", path,

@@ -30,6 +30,7 @@ modelField
 
 configField
     : 'ignore' name (',' name)*                                    # ConfigIgnore
+    | 'write' name (',' name)*                                     # ConfigWrite
     | id '=' expression                                            # ConfigAssign
     ;
 
@@ -96,7 +97,7 @@ id : PATH | softWord ;
 name : PATH | softWord ;
 softWord
     : 'model' | 'config' | 'type' | 'hf' | 'megatron' | 'layers' | 'stacked' | 'experts' | 'expert'
-    | 'vocab' | 'multiple' | 'pattern' | 'cut_before'
+    | 'vocab' | 'multiple' | 'pattern' | 'cut_before' | 'write'
     ;
 
 INT : [0-9]+ ;

@@ -156,6 +156,7 @@ struct Model {
   std::vector<ConfigField> config;
   std::vector<Choice> choices;
   std::vector<std::string> unreadConfigFields; ///< of config.json: neither read nor ignored
+  std::vector<std::string> missingConfigFields; ///< asked of config.json and not there
   std::vector<std::string> configContradictions; ///< in words, see ConfigJson.h
   std::vector<std::string> configNotes; ///< what config.json says and the conversion does not keep
 

@@ -62,7 +62,8 @@ private:
   /// What no expression reaches across.
   static bool separates(const std::string &token) {
     return oneOf(token, {",", "=", "<-", "..", "if", "for", "match", "let",
-                         "tied", "ignore", "layers", "vocab", "experts"});
+                         "tied", "ignore", "write", "layers", "vocab",
+                         "experts"});
   }
   static bool operates(const std::string &token) {
     return oneOf(token, {"+", "-", "*", "/", "%", "!", "<", "<=", ">",

@@ -7,7 +7,7 @@
 
 namespace mbc::compiler {
 
-static Json toJson(const dsl::Value &value) {
+Json argumentJson(const dsl::Value &value) {
   if (auto *flag = std::get_if<bool>(&value))
     return *flag;
   if (auto *integer = std::get_if<int64_t>(&value))
@@ -19,7 +19,7 @@ static Json toJson(const dsl::Value &value) {
   if (auto *list = std::get_if<std::shared_ptr<const dsl::ValueList>>(&value)) {
     Json array = Json::array();
     for (const dsl::Value &element : **list)
-      array.push_back(toJson(element));
+      array.push_back(argumentJson(element));
     return array;
   }
   return nullptr;
@@ -50,8 +50,7 @@ static bool differ(const Json &a, const Json &b) {
   return a.is_string() && b.is_string() && a != b;
 }
 
-/// Arguments that say how a model is trained, or that nothing of it reads.
-static bool saysNothingOfTheModel(std::string_view name, bool latent) {
+bool saysNothingOfTheModel(std::string_view name, const Json &args) {
   static constexpr std::array training = {
       std::string_view("seq_length"),
       std::string_view("init_method_std"),
@@ -66,7 +65,7 @@ static bool saysNothingOfTheModel(std::string_view name, bool latent) {
       std::string_view("kv_channels"), std::string_view("num_query_groups"),
       std::string_view("group_query_attention")};
   return std::ranges::find(training, name) != training.end() ||
-         (latent &&
+         (args.value("multi_latent_attention", Json()) == Json(true) &&
           std::ranges::find(ofPlainAttention, name) != ofPlainAttention.end());
 }
 
@@ -74,14 +73,13 @@ void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
                      const std::string &source, dsl::Diagnostics &diagnostics) {
   if (!sourceArgs.is_object())
     return;
-  const Json latent = sourceArgs.value("multi_latent_attention", Json());
   for (const dsl::ConfigField &field : model.config) {
     auto there = sourceArgs.find(field.name);
     // The layout's marks stand in a pattern.
     if (there == sourceArgs.end() || field.name == model.patternField ||
-        saysNothingOfTheModel(field.name, latent == Json(true)))
+        saysNothingOfTheModel(field.name, sourceArgs))
       continue;
-    const Json given = toJson(field.value);
+    const Json given = argumentJson(field.value);
     if (differ(given, *there))
       diagnostics.warning(
           field.where,
@@ -158,7 +156,7 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
                   const Json &sourceArgs) {
   Json args = Json::object();
   for (const dsl::ConfigField &field : model.config)
-    args[field.name] = toJson(field.value);
+    args[field.name] = argumentJson(field.value);
   const bool hasDType =
       sourceArgs.contains("params_dtype") && options.dtype.empty();
   if (sourceArgs.is_object())

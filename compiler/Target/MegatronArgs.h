@@ -14,6 +14,12 @@ Json megatronArgs(const dsl::Model &model, const ParallelLayout &layout,
                   const Options &options, DType dtype, int64_t paddedVocab,
                   const Json &sourceArgs);
 
+/// A value of the language as an argument.
+Json argumentJson(const dsl::Value &value);
+
+/// Arguments that say how a model is trained, or that nothing of it reads.
+bool saysNothingOfTheModel(std::string_view name, const Json &args);
+
 /// Warns of arguments of a Megatron source that are not what config.json gives:
 /// an export writes that, and the weights may need the others.
 void checkSourceArgs(const dsl::Model &model, const Json &sourceArgs,
