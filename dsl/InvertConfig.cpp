@@ -252,8 +252,8 @@ ConfigNode invertConfig(const Spec &spec, const NameOracle &oracle,
   if (spec.model && spec.model->vocab &&
       !std::holds_alternative<std::monostate>(vocabSize))
     equations.add(*spec.model->vocab, vocab);
-  for (const ConfigAssignment &field : spec.config)
-    for (const KnownArgument &argument : arguments)
+  for (const KnownArgument &argument : arguments)
+    for (const ConfigAssignment &field : spec.config)
       if (argument.name == field.field)
         equations.add(*field.value, argument.spellings);
   using Stage = Inversion::Stage;

@@ -369,40 +369,37 @@ bool Inversion::solveIn(const Expr &expr, bool want) {
   if (holds(expr, want))
     return true;
   std::optional<Datum> value = evaluate(item), now = evaluate(list);
-  ValueList wanted;
   const List *items = now ? std::get_if<List>(&now->value) : nullptr;
-  if (items)
-    wanted = **items;
   if (!value || (items && !want))
     return false;
-  if (!items || wanted.empty()) // nothing there, or a default
-    return attempt([&] {
-      auto first = std::make_shared<ValueList>();
-      if (want)
-        first->push_back(value->value);
-      return solve(list, Value(List(std::move(first)))) && holds(expr, want);
-    });
-  return solveElement(list, wanted.size(), value->value) && holds(expr, want);
+  if (items)
+    return solveElement(list, (*items)->size(), value->value) &&
+           holds(expr, want);
+  auto first = std::make_shared<ValueList>();
+  if (want)
+    first->push_back(value->value);
+  return solve(list, Value(List(std::move(first)))) && holds(expr, want);
 }
 
 /// The branch that says the value as it stands comes first, then the one that
-/// has it already.
+/// has it already, then the one that holds as it is.
 bool Inversion::solveTernary(const Expr &expr, const Value &want) {
-  auto tryBranch = [&](size_t at) {
-    return attempt([&] {
-      return solve(*expr.operands[at], want) &&
-             solve(*expr.operands[0], Value(at == 1)) && holds(expr, want);
-    });
-  };
+  const std::optional<Datum> choice = evaluate(*expr.operands[0]);
   auto rank = [&](size_t at) {
     const Expr &branch = *expr.operands[at];
     const bool fits = holds(branch, want);
-    return isLiteral(branch) ? (fits ? 0 : 3) : fits ? 1 : 2;
+    if (isLiteral(branch))
+      return fits ? 0 : 5;
+    const bool chosen = choice && sameValue(choice->value, Value(at == 1));
+    return (fits ? 1 : 3) + (chosen ? 0 : 1);
   };
   const bool thenFirst = rank(1) <= rank(2);
   for (size_t at :
        {thenFirst ? size_t{1} : size_t{2}, thenFirst ? size_t{2} : size_t{1}})
-    if (rank(at) != 3 && tryBranch(at))
+    if (rank(at) != 5 && attempt([&] {
+          return solve(*expr.operands[at], want) &&
+                 solve(*expr.operands[0], Value(at == 1)) && holds(expr, want);
+        }))
       return true;
   return false;
 }
@@ -452,16 +449,16 @@ bool Inversion::solveByCounting(const Expr &expr, const Value &want,
   // The spec says that the list is what its family writes.
   const bool namesOne = std::ranges::any_of(
       fields, [&](const Path &field) { return isWritten(field); });
-  for (const Path &field : fields) {
-    if ((namesOne && !isWritten(field)) || !parentExists(field))
-      continue;
+  std::erase_if(fields, [&](const Path &field) {
+    return (namesOne && !isWritten(field)) || !parentExists(field);
+  });
+  for (const Path &field : fields)
     for (size_t count = 0; count <= elements; ++count)
       if (attempt([&] {
             return assign(field, Value(static_cast<int64_t>(count))) &&
                    holds(expr, want);
           }))
         return true;
-  }
   return false;
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace mbc::compiler {
 namespace {
@@ -246,15 +247,16 @@ void compare(const dsl::Model &model, const std::string &checkpoint,
 std::vector<std::string> missingFields(const dsl::Spec &spec,
                                        const ConfigNode &config,
                                        const dsl::Model &model) {
-  std::vector<std::string> missing = model.missingConfigFields;
+  std::set<std::string> missing(model.missingConfigFields.begin(),
+                                model.missingConfigFields.end());
   for (const dsl::Name &name : spec.writtenFields) {
     const ConfigNode *node = &config;
     for (size_t at = 1; node && at != name.segments.size(); ++at)
       node = node->find(name.segments[at]);
     if (!node && !name.wildcard)
-      missing.push_back(name.spelling.substr(name.spelling.find('.') + 1));
+      missing.insert(name.spelling.substr(name.spelling.find('.') + 1));
   }
-  return missing;
+  return {missing.begin(), missing.end()};
 }
 
 std::string askFor(const std::vector<std::string> &missing,
@@ -302,7 +304,9 @@ std::string configFromArgs(const dsl::Spec &spec, const ConfigSource &source,
   if (std::vector<std::string> missing = missingFields(spec, config, model);
       !missing.empty())
     diagnostics.error({}, askFor(missing, source));
-  compare(model, std::string(source.checkpoint), arguments, args, diagnostics);
+  else
+    compare(model, std::string(source.checkpoint), arguments, args,
+            diagnostics);
   if (diagnostics.hasErrors())
     return {};
   if (args.value("max_position_embeddings", Json()).is_null() &&
