@@ -323,28 +323,28 @@ bool Inversion::solveArithmetic(const Expr &expr, const Value &want) {
 }
 
 bool Inversion::solveEqual(const Expr &expr, bool want) {
+  const Value truth(want != (expr.op == Op::NotEqual));
   const Expr &left = *expr.operands[0], &right = *expr.operands[1];
   for (const auto &[free, known] :
        {std::pair(&left, &right), std::pair(&right, &left)}) {
     std::optional<Datum> value = evaluate(*known);
     if (!value || value->isObject())
       continue;
-    // `Not equal` is any other of the words that the spec knows there.
     std::vector<Value> wanted;
-    if (want)
+    if (want) {
       wanted.push_back(value->value);
-    else if (std::holds_alternative<std::string>(value->value))
+    } else if (free->kind != Expr::Kind::Index && holds(expr, truth)) {
+      return true; // which other word it is, nobody says
+    } else if (std::holds_alternative<std::string>(value->value)) {
       for (std::string &word : wordsOf(*free))
         wanted.emplace_back(std::move(word));
+    }
     for (const Value &candidate : wanted)
-      if (attempt([&] {
-            const bool differs = expr.op == Op::NotEqual;
-            return solve(*free, candidate) &&
-                   holds(expr, Value(want != differs));
-          }))
+      if (attempt(
+              [&] { return solve(*free, candidate) && holds(expr, truth); }))
         return true;
   }
-  return holds(expr, Value(want != (expr.op == Op::NotEqual)));
+  return holds(expr, truth);
 }
 
 bool Inversion::solveAndOr(const Expr &expr, bool want) {

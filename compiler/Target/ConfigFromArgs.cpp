@@ -93,6 +93,13 @@ std::string_view switchOf(std::string_view name) {
 }
 
 bool isOff(const Json &args, std::string_view name) {
+  // Latent attention has YaRN's numbers with no scaling, too.
+  static constexpr std::array ofScaling = {
+      std::string_view("mscale"), std::string_view("mscale_all_dim"),
+      std::string_view("beta_fast"), std::string_view("beta_slow"),
+      std::string_view("original_max_position_embeddings")};
+  if (std::ranges::find(ofScaling, name) != ofScaling.end())
+    return args.value("rotary_scaling_factor", Json()) == 1.0;
   std::string_view by = switchOf(name);
   if (by.empty() || by == name)
     return false;

@@ -1,6 +1,5 @@
+#include "tests/end-to-end/PublishedForm.h"
 #include "tests/end-to-end/RankConversion.h"
-
-#include <map>
 
 // A Megatron checkpoint of somebody else's has no record of the tensors that it
 // came from: names and dtypes of Hugging Face are those that the spec and
@@ -10,30 +9,6 @@ namespace mbc::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Where the fixture has other names than the first form of its spec.
-std::vector<std::string> formOf(const std::string &name) {
-  static const std::map<std::string, std::vector<std::string>> forms{
-      {"deepseek_v4", {"--form", "direct"}},
-      {"deepseek_v4_mxfp4", {"--form", "direct"}},
-      {"gemma4_moe", {"--hf-experts", "fused"}},
-      {"glm_moe_dsa_fused", {"--hf-experts", "fused"}},
-      {"llava_onevision1_5", {"--form", "nested"}},
-      {"nemotron_h_omni", {"--form", "mtp_inside"}},
-  };
-  auto found = forms.find(name);
-  return found == forms.end() ? std::vector<std::string>() : found->second;
-}
-
-/// qwen3_5_moe has the experts of a layer in one tensor and those of an MTP
-/// layer one by one; a form is asked for everywhere.
-Tensors withOneForm(const std::string &name, Tensors tensors) {
-  if (name == "qwen3_5_moe")
-    std::erase_if(tensors, [](const auto &entry) {
-      return entry.first.contains(".mlp.experts.");
-    });
-  return tensors;
-}
 
 class WithoutRecord : public testing::TestWithParam<std::string> {};
 
@@ -47,7 +22,7 @@ TEST_P(WithoutRecord, TheExportIsWhatIsPublished) {
           scratch / "hf"};
   for (const std::string &option : importOptions(GetParam()))
     in.push_back(option);
-  for (const std::string &option : formOf(GetParam()))
+  for (const std::string &option : publishedForm(GetParam()))
     out.push_back(option);
   Outcome outcome = mbc(in);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
