@@ -125,12 +125,17 @@ bool Inversion::solveKind(const Expr &expr, const Value &want) {
   }
 }
 
-/// hf.a.b, or text.b where `text` is an object of config.json. An object that
-/// config.json has in one of two places is taken to be in the first.
+/// hf.a.b, or text.b where `text` is an object of config.json. Of two
+/// places, an object is in the one where it is, else in the first.
 std::optional<Inversion::Path> Inversion::objectOf(const Expr &expr,
                                                    size_t depth) {
-  if (isDefault(expr))
-    return objectOf(*expr.operands[0], depth);
+  if (isDefault(expr)) {
+    std::optional<Path> first = objectOf(*expr.operands[0], depth),
+                        second = objectOf(*expr.operands[1], depth);
+    const bool isSecond =
+        first && second && !second->empty() && !find(*first) && find(*second);
+    return isSecond ? second : first;
+  }
   if (expr.kind != Expr::Kind::Name || expr.name->segments.empty() ||
       depth == maxDepth)
     return std::nullopt;
@@ -246,8 +251,13 @@ bool Inversion::solveDefault(const Expr &expr, const Value &want) {
   while (given != choices.size() && !(fields[given] && find(*fields[given])))
     ++given;
   const bool fits = holds(expr, want);
-  if (given != choices.size() && fits)
+  if (given != choices.size() && fits) {
+    // Inside of an object, another object's field is no other name of it.
+    if (stage == Stage::Rest && fields[0] && given != 0 &&
+        fields[0]->size() > fields[given]->size() && parentExists(*fields[0]))
+      attempt([&] { return assign(*fields[0], want) && holds(expr, want); });
     return true;
+  }
   std::vector<size_t> order;
   for (bool written : {true, false})
     for (size_t at = 0; at != given; ++at)
@@ -445,6 +455,11 @@ bool Inversion::solveComprehension(const Expr &expr, const Value &want) {
 bool Inversion::solveByCounting(const Expr &expr, const Value &want,
                                 size_t elements) {
   std::vector<Path> fields = fieldsOf(expr);
+  if (std::ranges::any_of(fields, [&](const Path &field) {
+        const ConfigNode *given = find(field);
+        return given && given->kind == ConfigNode::Kind::List;
+      }))
+    return false;
   std::erase_if(fields, [&](const Path &field) { return find(field); });
   // The spec says that the list is what its family writes.
   const bool namesOne = std::ranges::any_of(

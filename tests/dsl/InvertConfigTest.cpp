@@ -69,8 +69,8 @@ TEST(InvertConfig, ArithmeticIsTurnedRound) {
   EXPECT_EQ(inverted("let E = hf.experts ?? 1\n"
                      "config { e = E shared = E * hf.shared left = hf.w - 1\n"
                      "  rest = hf.n + 2 half = hf.h / 2 less = 10 - hf.k }\n",
-                     {{"shared", int64_t{12}},
-                      {"e", int64_t{4}},
+                     {{"e", int64_t{4}},
+                      {"shared", int64_t{12}},
                       {"left", int64_t{3}},
                       {"rest", int64_t{9}},
                       {"half", int64_t{8}},
@@ -123,14 +123,14 @@ TEST(InvertConfig, WhatIsSolvedStaysSolved) {
       "  factor = kind == \"scaled\" ? hf.rope.factor : null }\n";
   EXPECT_EQ(inverted(spec, {{"on", false}, {"factor", 8.0}}), "");
   EXPECT_EQ(inverted(spec, {{"on", true}, {"factor", 8.0}}),
-            "rope {kind scaled, factor 8.0}");
+            "rope {factor 8.0, kind scaled}");
 }
 
 TEST(InvertConfig, LetsDefsAndTruthValuesAreSeenThrough) {
   EXPECT_EQ(
-      inverted("let tied = hf.tied ?? false\n"
+      inverted("let head = hf.tied ?? false\n"
                "def twice(x) = 2 * x\n"
-               "config { untied = !tied width = twice(hf.w)\n"
+               "config { untied = !head width = twice(hf.w)\n"
                "  both = hf.p == 1 && hf.q }\n",
                {{"untied", false}, {"width", int64_t{10}}, {"both", true}}),
       "tied true, w 5, p 1, q true");
