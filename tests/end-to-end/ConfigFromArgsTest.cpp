@@ -135,6 +135,7 @@ const std::map<std::string, Given> &givenFields() {
       {"qwen2_vl", {vision, {}}},
       {"qwen3_5_moe_vl", {vision, {}}},
       {"qwen3_5_vl", {vision, {}}},
+      {"qwen3_5_vl_labels", {vision, {}}},
       {"qwen3_asr", {{"thinker_config.audio_config"}, {}}},
       {"qwen3_omni_moe", {omni, {}}},
       {"qwen3_vl", {vision, {}}},
@@ -243,6 +244,9 @@ bool isDefault(const std::string &name, const Json &value, const Json &text) {
   if (name == "head_dim")
     return value == text["hidden_size"].get<int64_t>() /
                         text["num_attention_heads"].get<int64_t>();
+  // Where all layers have experts, Megatron has their width for others, too.
+  if (name == "intermediate_size")
+    return value == text.value("moe_intermediate_size", Json());
   auto found = defaults.find(name);
   return found != defaults.end() &&
          std::ranges::find(found->second, value) != found->second.end();
