@@ -54,6 +54,7 @@ SUBTREE = re.compile(r"(.*\.)?(visual|(vision|audio)_(tower|model)|embed_(vision
 
 # Fields without which a class's default config is no model, as published.
 DEFAULTS = {
+    "deepseek_v2": dict(num_experts_per_tok=6),
     "dots1": dict(n_routed_experts=128, n_shared_experts=2, num_experts_per_tok=6),
     "glm4_moe": dict(head_dim=128),
     "glm4v_moe": dict(text_config=dict(head_dim=128)),
