@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
 
 namespace mbc::compiler {
 
@@ -21,13 +22,25 @@ std::string specDirectory(const std::string &specPath) {
   return (folder.parent_path() / "share/mbc/specs").string();
 }
 
+/// Whether a file has one of the words in quotes, as a header would.
+static bool mentions(const fs::path &file,
+                     const std::vector<std::string> &words) {
+  std::ifstream stream(file);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  return std::ranges::any_of(words, [&](const std::string &word) {
+    return text.contains(fmt::format("\"{}\"", word));
+  });
+}
+
 std::vector<SpecEntry> listSpecs(const std::string &directory,
-                                 dsl::Diagnostics &diagnostics) {
+                                 dsl::Diagnostics &diagnostics,
+                                 const std::vector<std::string> &words) {
   std::vector<SpecEntry> entries;
   std::error_code failed;
   for (const fs::directory_entry &file :
        fs::directory_iterator(directory, failed)) {
-    if (file.path().extension() != ".mbspec")
+    if (file.path().extension() != ".mbspec" ||
+        (!words.empty() && !mentions(file.path(), words)))
       continue;
     dsl::ParseResult spec =
         dsl::parseFile(file.path().string(), {directory}, diagnostics);
@@ -95,16 +108,19 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
   std::error_code ignored;
   if (config.architectures.size() == 1 && !config.modelType.contains('/') &&
       fs::exists(byName, ignored)) {
-    dsl::Diagnostics unused;
+    dsl::Diagnostics ignoredFindings;
     dsl::ParseResult spec =
-        dsl::parseFile(byName.string(), {directory}, unused);
+        dsl::parseFile(byName.string(), {directory}, ignoredFindings);
     if (spec && contains(dsl::header(*spec).architectures,
                          config.architectures.front()))
       return byName.string();
   }
+  std::vector<std::string> words = config.architectures;
+  words.push_back(config.modelType);
+  std::erase(words, "");
   // A spec that does not parse is no matter of the others.
-  dsl::Diagnostics findings;
-  std::vector<SpecEntry> specs = listSpecs(directory, findings);
+  dsl::Diagnostics unused;
+  std::vector<SpecEntry> specs = listSpecs(directory, unused, words);
   if (config.architectures.size() > 1) {
     diagnostics.error(
         {}, fmt::format("config.json names several architectures [{}]; say "
@@ -136,6 +152,8 @@ std::string findSpec(const ConfigFacts &config, const std::string &directory,
                       config.modelType));
       return entry.path;
     }
+  dsl::Diagnostics findings;
+  specs = listSpecs(directory, findings);
   for (const dsl::Diagnostic &finding : findings.all())
     if (finding.severity == dsl::Severity::Error)
       diagnostics.error(finding.where, finding.text, finding.notes);
@@ -148,7 +166,8 @@ std::vector<std::string> findSpecs(const ConfigFacts &config,
   dsl::Diagnostics unused;
   std::vector<std::string> paths;
   if (config.architectures.size() == 1)
-    for (const SpecEntry &entry : listSpecs(directory, unused))
+    for (const SpecEntry &entry :
+         listSpecs(directory, unused, config.architectures))
       if (contains(entry.header.architectures, config.architectures.front()) &&
           contains(entry.header.modelTypes, config.modelType))
         paths.push_back(entry.path);

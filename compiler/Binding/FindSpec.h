@@ -20,9 +20,11 @@ struct SpecEntry {
 /// folder, unless --spec-path names another.
 std::string specDirectory(const std::string &specPath);
 
-/// All specs of a folder, by file name. Files that do not parse are reported.
+/// The specs of a folder that have one of the words in quotes, by file name; no
+/// words: all. Files that do not parse are reported.
 std::vector<SpecEntry> listSpecs(const std::string &directory,
-                                 dsl::Diagnostics &diagnostics);
+                                 dsl::Diagnostics &diagnostics,
+                                 const std::vector<std::string> &words = {});
 
 /// The spec for a config.json: by `architectures`, else by `model_type`. An
 /// unknown or ambiguous model is an error that shows what was found, the
