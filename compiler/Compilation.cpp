@@ -260,7 +260,8 @@ bool Compilation::bindFromMegatron() {
     return fail(halves.error());
   if (direction == Direction::Export) {
     layout = *source;
-    checkSourceArgs(model, sourceArgs(), checkpoint.root, diagnostics);
+    if (!configIsMade)
+      checkSourceArgs(model, sourceArgs(), checkpoint.root, diagnostics);
     binding = bindExport(bindInput(layout), diagnostics);
     return true;
   }

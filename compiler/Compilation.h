@@ -108,6 +108,7 @@ private:
   Direction direction = Direction::Import;
   Checkpoint checkpoint;
   std::string configText, configOrigin;
+  bool configIsMade = false; ///< of Megatron's arguments
   std::string hfSidecarRoot; ///< --hf-config: sidecars come from there
   std::vector<std::string> hfSidecars;
   ConfigFacts facts;

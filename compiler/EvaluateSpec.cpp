@@ -82,6 +82,7 @@ bool Compilation::completeConfig() {
                      nameOracle(), notes, diagnostics);
   if (configText.empty())
     return false;
+  configIsMade = true;
   Result<ConfigFacts> read = readConfigFacts(configText, "config.json");
   if (!read)
     return fail(read.error());

@@ -249,6 +249,29 @@ void compare(const dsl::Model &model, const std::string &checkpoint,
   }
 }
 
+/// One of two names of the same number, of which the other is there.
+bool isTwin(const Json &args, std::string_view name) {
+  return (name == "layernorm_epsilon" && args.contains("norm_epsilon")) ||
+         (name == "norm_epsilon" && args.contains("layernorm_epsilon"));
+}
+
+/// Arguments that the checkpoint does not give, and what they are taken to be.
+void noteDefaults(const dsl::Model &model, const std::string &checkpoint,
+                  const Json &args, std::vector<std::string> &notes) {
+  std::vector<std::string> taken;
+  for (const dsl::ConfigField &field : model.config) {
+    const Json value = argumentJson(field.value);
+    if (!args.contains(field.name) && !value.is_null() &&
+        !isOff(args, field.name) && !isTwin(args, field.name) &&
+        !saysNothingOfTheModel(field.name, args))
+      taken.push_back(fmt::format("{} {}", field.name, value.dump()));
+  }
+  if (!taken.empty())
+    notes.push_back(fmt::format("{} has no argument for these, and config.json "
+                                "is made as if it had: {}",
+                                checkpoint, fmt::join(taken, ", ")));
+}
+
 /// Fields without which the spec's rules, or what it says that its family
 /// writes, would not be whole.
 std::vector<std::string> missingFields(const dsl::Spec &spec,
@@ -322,6 +345,7 @@ std::string configFromArgs(const dsl::Spec &spec, const ConfigSource &source,
         "max_position_embeddings of config.json is seq_length, {}, the length "
         "that was trained last: the arguments do not give the model's own",
         args["seq_length"].dump()));
+  noteDefaults(model, std::string(source.checkpoint), args, notes);
   notes.push_back(fmt::format(
       "config.json is made from the arguments of {} by the spec {}; the "
       "tokenizer is not there: copy its files from the model that was trained",

@@ -445,6 +445,21 @@ TEST_F(ConfigFromArgs, AGivenFieldThatContradictsIsNamed) {
     EXPECT_TRUE(outcome.err.contains(words)) << outcome.err;
 }
 
+// As written by a program that has no such argument.
+TEST_F(ConfigFromArgs, AnArgumentThatIsNotThereIsNoted) {
+  const std::string spec = import(fixture("llama"));
+  const std::string path = scratch_ / "mg/release/common.pt";
+  std::string text = readText(path);
+  for (size_t at; (at = text.find("rotary_base")) != text.npos;)
+    text.replace(at, 11, "rotary_city");
+  writeText(path, text);
+  const Outcome outcome = exportBy(spec);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(outcome.err.contains("has no argument for these, and config.json "
+                                   "is made as if it had: rotary_base 10000\n"))
+      << outcome.err;
+}
+
 TEST_F(ConfigFromArgs, WithoutASpecTheMessageSaysBothWays) {
   import(fixture("llama"));
   const Outcome outcome = mbc({"convert", scratch_ / "mg", scratch_ / "back"});

@@ -63,19 +63,29 @@ def load(folder, config):
     return model.eval()
 
 
-def check(case):
-    target = os.path.join(case["folder"], "hf")
-    product.mbc("convert", case["saved"], target, "--hf-config", case["folder"])
+def check(case, source, *options):
+    """`source`: where config.json is from, for people."""
+    target = tempfile.mkdtemp(dir=case["folder"])
+    product.mbc("convert", case["saved"], target, *options)
     model = load(target, case["config"])
     with torch.no_grad():
         found = model(torch.tensor(case["tokens"])).logits
     expected = torch.load(case["logits"])[..., :found.shape[-1]]
     largest = (found - expected).abs().max().item()
     what = f"{case['fixture']} {case['changes']} from TP {case['tp']}, EP {case['ep']}"
-    what += ", common state as an object" if case["newer"] else ""
+    what += (", common state as an object" if case["newer"] else "") + f", {source}"
     print(f"{what}: logits up to {expected.abs().max():.1f}, largest difference {largest:.1e}")
     if not largest < LARGEST:
         sys.exit(f"{what}: logits differ by {largest}, allowed is {LARGEST}")
+
+
+def rows_without_padding(case):
+    """All of config.json that a training run does not know."""
+    folder = os.path.join(case["folder"], "vocabulary")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump({"vocab_size": case["config"]["vocab_size"]}, file)
+    return folder
 
 
 def require_arguments(case):
@@ -92,5 +102,7 @@ if __name__ == "__main__":
     for processes in CASES:
         with tempfile.TemporaryDirectory() as scratch:
             for case in saved(scratch, processes):
-                check(case)
+                check(case, "its config.json", "--hf-config", case["folder"])
+                check(case, "config.json from the arguments", "--spec", case["fixture"], "--hf-config",
+                      rows_without_padding(case))
                 require_arguments(case)
